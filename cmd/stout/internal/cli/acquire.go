@@ -106,20 +106,11 @@ func (a *app) obtain(ctx context.Context, f lockFlags, w *waitWatch) (*heldLock,
 		return nil, err
 	}
 	w.session.Store(session)
-	h := &heldLock{session: session, flags: f, all: make([]*client.Held, len(f.paths))}
-	for _, path := range slices.Sorted(slices.Values(f.paths)) {
-		w.path.Store(&path)
-		held, err := a.acquireIn(ctx, session, f, path, time.Since(began))
-		if err != nil {
-			return nil, err
-		}
-		h.all[slices.Index(f.paths, path)] = held
-	}
-	h.Held, h.over = h.all[0], firstOver(h.all)
-	if err := h.Err(); err != nil { // the first one was lost meanwhile
+	held, err := a.acquireIn(ctx, session, f, time.Since(began))
+	if err != nil {
 		return nil, err
 	}
-	return h, nil
+	return &heldLock{Held: held, session: session, flags: f}, nil
 }
 
 // diagnoseLater starts diagnose in the background. It begins when why is
@@ -149,20 +140,20 @@ func (a *app) open(ctx context.Context, f lockFlags) (*client.Session, error) {
 	return a.client.NewSession(ctx, client.TTL(f.ttl), client.Name(f.name), client.Meta(sessionMeta(f)))
 }
 
-// acquireIn takes one lock in a session, with the given part of the time used
+// acquireIn takes the lock in a session, with the given part of the time used
 // up.
-func (a *app) acquireIn(ctx context.Context, session *client.Session, f lockFlags, path string, used time.Duration) (*client.Held, error) {
+func (a *app) acquireIn(ctx context.Context, session *client.Session, f lockFlags, used time.Duration) (*client.Held, error) {
 	opts := f.options()
 	left := max(f.bound(a.opts.timeout)-used, time.Millisecond)
 	switch {
 	case f.try:
 		ctx, cancel := context.WithTimeoutCause(ctx, left, errWaitOver)
 		defer cancel()
-		return session.TryLock(ctx, path, opts...)
+		return session.TryLock(ctx, f.paths[0], opts...)
 	case f.waits:
 		opts = append(opts, client.Wait(left))
 	}
-	return session.Lock(ctx, path, opts...)
+	return session.Lock(ctx, f.paths[0], opts...)
 }
 
 // sessionMeta shows operators which process this is.
@@ -198,9 +189,12 @@ func (a *app) notAcquired(f lockFlags, w *waitWatch, err error, why func() *fail
 	refused, _ := errors.AsType[*lockapi.Error](err)
 	switch {
 	case refused != nil && (refused.Code == lockapi.CodeLockHeld || refused.Code == lockapi.CodeLockDelayed):
-		out = &failure{code: f.conflictCode, expected: true, message: "lock not acquired: " + inTheWay(*w.path.Load(), refused.Holders, refused.MoreHolders, refused.DelayRemainingMS)}
+		out = &failure{code: f.conflictCode, expected: true, message: "lock not acquired: " + inTheWay(f.path, refused.Holders, refused.MoreHolders, refused.DelayRemainingMS)}
+		if len(f.paths) > 1 {
+			out.message = "lock not acquired: " + clean(refused.Detail) // which names the lock
+		}
 		if f.waits {
-			out.hint("wait longer with --wait; stout locks %s shows its holders and waiters", clean(*w.path.Load()))
+			out.hint("wait longer with --wait; stout locks %s shows its holders and waiters", clean(f.paths[0]))
 		}
 		return out
 	case errors.Is(err, errSilence):
@@ -254,7 +248,7 @@ const (
 // answers.
 type waitWatch struct {
 	a        *app
-	path     atomic.Pointer[string] // of the lock that is waited for
+	paths    []string // of the locks
 	patience time.Duration
 	every    time.Duration
 	session  atomic.Pointer[client.Session] // the waiting session, once it is open
@@ -268,8 +262,7 @@ type waitWatch struct {
 }
 
 func (a *app) newWaitWatch(f lockFlags) *waitWatch {
-	w := &waitWatch{a: a, patience: a.opts.timeout, failed: make(map[string]error)}
-	w.path.Store(&f.path)
+	w := &waitWatch{a: a, patience: a.opts.timeout, paths: f.paths, failed: make(map[string]error)}
 	w.every = min(mostLookEvery, max(w.patience/4, time.Millisecond))
 	if a.ui.live {
 		w.every = min(w.every, lookEvery)
@@ -375,13 +368,19 @@ func (w *waitWatch) place(ctx context.Context) bool {
 	if err != nil {
 		return errors.Is(err, client.ErrSessionNotFound) // this ends the wait by itself
 	}
-	path := *w.path.Load()
-	i := slices.IndexFunc(state.Waits, func(wait lockapi.Wait) bool { return wait.Path == path })
+	i := slices.IndexFunc(state.Waits, func(wait lockapi.Wait) bool { return wait.Path == w.paths[0] })
 	if i < 0 || w.a.ui.shown("place") {
 		return true
 	}
-	if lock, err := w.a.client.ReadLock(ctx, path); err == nil {
-		w.a.ui.progress("place", fmt.Sprintf("waiting at position %d: %s", state.Waits[i].Position, inTheWay(path, lock.Holders, lock.MoreHolders, lock.DelayRemainingMS)))
+	for n, path := range w.paths {
+		lock, err := w.a.client.ReadLock(ctx, path)
+		if err != nil {
+			break
+		}
+		if last := n == len(w.paths)-1; last || len(lock.Holders) > 0 || lock.DelayRemainingMS > 0 {
+			w.a.ui.progress("place", fmt.Sprintf("waiting at position %d: %s", state.Waits[i].Position, inTheWay(path, lock.Holders, lock.MoreHolders, lock.DelayRemainingMS)))
+			break
+		}
 	}
 	return true
 }

@@ -113,7 +113,7 @@ func TestNotGot(t *testing.T) {
 		"another limit":   {lockapi.Errorf(lockapi.CodeConflict, "limit 3"), refused, "limit 3"},
 	} {
 		a := asApp(t, nil, "http://r1")
-		f := lockFlags{path: "/a", waits: true, conflictCode: held, unavailableCode: couldNotCode}
+		f := lockFlags{path: "/a", paths: []string{"/a"}, waits: true, conflictCode: held, unavailableCode: couldNotCode}
 		why := func() *failure { return &failure{code: exitNoMaster, message: "diagnosed"} }
 		out, _ := errors.AsType[*failure](a.notAcquired(f, a.newWaitWatch(f), tt.err, why))
 		if out.code != tt.code || !strings.HasPrefix(out.message, "lock not acquired: ") || !strings.Contains(out.message, tt.says) {
@@ -135,7 +135,7 @@ func watchWaitFor(t *testing.T, h hosts, session *client.Session, patience, d ti
 	a := asApp(t, h, "http://r1", "http://r2")
 	a.opts.timeout = patience
 	a.ui = &ui{out: paint(io.Discard, termenv.Ascii), err: paint(&screen, termenv.Ascii), live: live, errWidth: 40}
-	v := a.newWaitWatch(lockFlags{path: "/a"})
+	v := a.newWaitWatch(lockFlags{path: "/a", paths: []string{"/a"}})
 	if session != nil {
 		v.session.Store(session)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -144,7 +143,7 @@ func happened(e child.Event, name, why, stake string) string {
 // hold prints the grant and keeps the lock until a signal, the ordinary end, or
 // until the lock is lost.
 func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
-	early, err := untilSignal(ctx, signals, func() error { return a.showGrants(h) }, h.over, nil)
+	early, err := untilSignal(ctx, signals, func() error { return a.showGrant(h) }, h.Held.Done(), nil)
 	if early {
 		return h.why(), nil
 	}
@@ -177,33 +176,33 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal, show func() erro
 	}
 }
 
-func (a *app) showGrants(h *heldLock) error {
-	for _, held := range h.all {
-		if err := a.showGrant(h.session.ID(), held); err != nil {
-			return err
-		}
+func (a *app) showGrant(h *heldLock) error {
+	at, parts := h.GrantedAt(), h.parts()
+	if a.ui.json {
+		return a.ui.object(lockapi.Grant{
+			Path: h.Path(), State: lockapi.StateHeld, Session: h.session.ID(), Handle: h.Handle(),
+			Mode: h.Mode(), Token: h.Token(), Sequencer: h.Sequencer(), GrantedAt: &at, With: parts[1:],
+		})
 	}
-	if !a.ui.json {
-		a.ui.note("Ctrl-C releases it")
+	for _, part := range parts {
+		a.ui.pairs(
+			[2]string{"holding", a.ui.out.good.Render(clean(part.Path))},
+			[2]string{"token", fmt.Sprint(part.Token)},
+			[2]string{"sequencer", clean(part.Sequencer)},
+			[2]string{"session", clean(h.session.ID())},
+		)
 	}
+	a.ui.note("Ctrl-C releases it")
 	return nil
 }
 
-func (a *app) showGrant(session string, held *client.Held) error {
-	at := held.GrantedAt()
-	if a.ui.json {
-		return a.ui.object(lockapi.Grant{
-			Path: held.Path(), State: lockapi.StateHeld, Session: session, Handle: held.Handle(),
-			Mode: held.Mode(), Token: held.Token(), Sequencer: held.Sequencer(), GrantedAt: &at,
-		})
+// parts returns the grants of all locks.
+func (h *heldLock) parts() (parts []lockapi.GrantPart) {
+	for _, sequencer := range h.Sequencers() {
+		q, _ := lockapi.ParseSequencer(sequencer) // the client has checked it
+		parts = append(parts, lockapi.GrantPart{Path: q.Path, Token: q.Token, Sequencer: sequencer})
 	}
-	a.ui.pairs(
-		[2]string{"holding", a.ui.out.good.Render(clean(held.Path()))},
-		[2]string{"token", fmt.Sprint(held.Token())},
-		[2]string{"sequencer", clean(held.Sequencer())},
-		[2]string{"session", clean(session)},
-	)
-	return nil
+	return parts
 }
 
 // Time limits for releasing the lock after the command ended. The shorter one
@@ -217,36 +216,9 @@ const (
 // heldLock is what stout lock holds, one lock or several. It is also the lease of
 // its command, which gets some time to clean up when a lock was taken away.
 type heldLock struct {
-	*client.Held                 // the first of all
-	all          []*client.Held  // as given
-	over         <-chan struct{} // closed when one of them is over
-	session      *client.Session
-	flags        lockFlags
-}
-
-// firstOver returns a channel that is closed when one of several holds is over.
-func firstOver(all []*client.Held) <-chan struct{} {
-	if len(all) == 1 {
-		return all[0].Done()
-	}
-	over, once := make(chan struct{}), new(sync.Once)
-	for _, held := range all {
-		go func() {
-			<-held.Done()
-			once.Do(func() { close(over) })
-		}()
-	}
-	return over
-}
-
-// Err returns the end of the first hold that is over, or nil.
-func (h *heldLock) Err() error {
-	for _, held := range h.all {
-		if err := held.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
+	*client.Held
+	session *client.Session
+	flags   lockFlags
 }
 
 // why returns why the lock was lost early: client.ErrLockLost after a release by
@@ -277,7 +249,7 @@ func (h *heldLock) taken(ctx context.Context) <-chan struct{} {
 	taken := make(chan struct{})
 	go func() {
 		select {
-		case <-h.over:
+		case <-h.Held.Done():
 			if h.isTaken() {
 				close(taken)
 			}
@@ -327,12 +299,7 @@ func (a *app) giveBack(h *heldLock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience(h.session))
 	defer cancel()
 	left, began := h.Remaining(), time.Now()
-	err := wait.Do(ctx, func() (err error) {
-		for _, held := range h.all {
-			err = cmp.Or(err, held.Unlock(context.Background()))
-		}
-		return err
-	})
+	err := wait.Do(ctx, func() error { return h.Unlock(context.Background()) })
 	switch {
 	case errors.Is(err, client.ErrLockLost):
 	case errors.Is(err, client.ErrSessionExpired):

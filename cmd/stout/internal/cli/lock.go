@@ -72,9 +72,9 @@ including opening a session; the default is to wait for ever. --try (or --wait
 own queue position on standard error. --quiet hides that, and also the error
 that another session holds the lock.
 
-With several PATHs, CMD runs when all the locks are held, and the loss of one is
-the loss of all. They are taken one after the other in the order of their names,
-so that two callers that name the same locks never wait for each other.
+With several PATHs stout gets all the locks at once or none, and waits for all
+in one queue position. So callers that name the same locks in different orders
+never wait for each other. The loss of one lock is the loss of all.
 
 CMD's environment has STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER (a line for
 each PATH), and STOUT_SERVER for other stout commands. A resource that CMD
@@ -267,23 +267,23 @@ func (f *lockFlags) options() []client.LockOption {
 	if f.delay > 0 {
 		opts = append(opts, client.LockDelay(f.delay))
 	}
+	if len(f.paths) > 1 {
+		opts = append(opts, client.With(f.paths[1:]...))
+	}
 	return opts
 }
 
 // environment returns the environment of the command. It names the servers so
 // that stout check in the command asks the same cell.
 func (a *app) environment(h *heldLock) []string {
-	each := func(of func(*client.Held) string) string {
-		var lines []string
-		for _, held := range h.all {
-			lines = append(lines, of(held))
-		}
-		return strings.Join(lines, "\n")
+	var paths, tokens, sequencers []string
+	for _, part := range h.parts() {
+		paths, tokens, sequencers = append(paths, part.Path), append(tokens, fmt.Sprint(part.Token)), append(sequencers, part.Sequencer)
 	}
 	return append(a.cellEnvironment(),
-		"STOUT_PATH="+each((*client.Held).Path),
-		"STOUT_TOKEN="+each(func(h *client.Held) string { return fmt.Sprint(h.Token()) }),
-		"STOUT_SEQUENCER="+each((*client.Held).Sequencer),
+		"STOUT_PATH="+strings.Join(paths, "\n"),
+		"STOUT_TOKEN="+strings.Join(tokens, "\n"),
+		"STOUT_SEQUENCER="+strings.Join(sequencers, "\n"),
 	)
 }
 

@@ -107,12 +107,20 @@ func (c *listLocks) showQueue(l lockapi.Lock) {
 		right("PLACE"), right("PRIORITY"), left("WAITING"), left("SESSION").sparing(2), left("MODE").sparing(1), right("FOR"), left("META").sparing(3),
 	}, rows(l.Queue, func(w lockapi.Waiter) []string {
 		return []string{
-			fmt.Sprint(w.Position), fmt.Sprint(w.Priority), clean(w.SessionName), clean(w.Session), clean(string(w.Mode)), millis(w.WaitingMS), metaText(w.SessionMeta),
+			fmt.Sprint(w.Position), fmt.Sprint(w.Priority), clean(w.SessionName) + among(w.Set), clean(w.Session), clean(string(w.Mode)), millis(w.WaitingMS), metaText(w.SessionMeta),
 		}
 	}))
 	if more := l.Waiters - len(l.Queue); more > 0 {
 		c.ui.printf("and %s more\n", plural(more, "waiter"))
 	}
+}
+
+// among says that a position waits for several locks at once.
+func among(locks int) string {
+	if locks == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (for %d locks at once)", locks)
 }
 
 // metaText formats a session's metadata, sorted by key.

@@ -218,7 +218,7 @@ func TestWaitWatchOfABlockedTerminal(t *testing.T) {
 		a.ui = &ui{err: paint(newNotices(to), termenv.Ascii), live: true, errWidth: 40}
 		ctx, giveUp := context.WithCancelCause(t.Context())
 		began := time.Now()
-		end := a.newWaitWatch(lockFlags{path: "/a"}).start(ctx, giveUp)
+		end := a.newWaitWatch(lockFlags{path: "/a", paths: []string{"/a"}}).start(ctx, giveUp)
 		<-ctx.Done()
 		end()
 		if took := time.Since(began); took != time.Minute || !errors.Is(context.Cause(ctx), errSilence) {
