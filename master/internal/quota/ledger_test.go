@@ -214,8 +214,12 @@ func (w walk) operation() state.Operation {
 	case 5:
 		return &state.Transaction{Then: []state.Step{&state.Delete{Path: w.path()}}}
 	case 6, 7, 8, 9, 10, 11, 12:
-		return &state.Acquire{Session: w.session(), Path: w.path(), Handle: w.handle(), Mode: state.Exclusive, DelayMS: int64(w.rng.IntN(2)),
+		op := &state.Acquire{Session: w.session(), Path: w.path(), Handle: w.handle(), Mode: state.Exclusive, DelayMS: int64(w.rng.IntN(2)),
 			Wait: state.WaitFor(w.rng.IntN(3))}
+		if with := w.path(); w.rng.IntN(3) == 0 && with != op.Path {
+			op.With = []string{with}
+		}
+		return op
 	case 13, 14:
 		return &state.Transaction{Then: []state.Step{w.write()}}
 	}

@@ -86,6 +86,17 @@ var profiles = map[string]string{
 	"passes-its-equals":            "priorities",
 	"priority-of-kept-places-only": "priorities",
 
+	"set-granted-out-of-turn":        "sets",
+	"set-granted-in-a-delay":         "sets",
+	"set-not-in-snapshot":            "sets",
+	"set-leaves-one-queue":           "sets",
+	"set-frees-one-queue":            "sets",
+	"set-kept-in-one-queue":          "sets",
+	"set-part-of-it-is-enough":       "sets",
+	"set-asked-for-in-part":          "sets",
+	"sdk-unlocks-one-of-several":     "sets",
+	"sdk-knows-the-first-of-several": "sets",
+
 	"file-of-the-former-writer":    "quotas",
 	"use-kept-on-expiry":           "quotas",
 	"files-not-counted-anew":       "quotas",
@@ -103,5 +114,5 @@ func (m Mutant) Profile() string { return profiles[m.Name] }
 
 // All returns the mutants, grouped by layer. Their names are unique.
 func All() []Mutant {
-	return slices.Concat(leases(), offices(), sessions(), locks(), priorities(), quotas(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), ownState(), snapshots())
+	return slices.Concat(leases(), offices(), sessions(), locks(), priorities(), sets(), quotas(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), ownState(), snapshots())
 }

@@ -28,6 +28,10 @@ func isBare(handle string) bool { return strings.HasPrefix(handle, "bare-") }
 // once. The oracle checks the promise of each answer, code by code, against the
 // log. A call that breaks off may be retried at once.
 func (u *user) bare(ctx context.Context, s *client.Session, l want) {
+	if others := u.others(l); others != nil {
+		u.several(ctx, s, l, others)
+		return
+	}
 	p := u.newPair(s.ID(), l.path)
 	q := lockapi.LockRequest{
 		Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, Queue: u.rng.IntN(3) == 0,
@@ -105,7 +109,7 @@ func isUnknown(err error) bool {
 func (u *user) refused(floor uint64, p pair, q *lockapi.LockRequest, err error) bool {
 	switch {
 	case errors.Is(err, lockapi.CodeLockHeld), errors.Is(err, lockapi.CodeLockDelayed):
-		u.w.oracle.obstructed(u.name, floor, p.path, q, err.Error())
+		u.w.oracle.obstructed(u.name, floor, q, err.Error(), p.path)
 		return true
 	}
 	return errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeNotMaster)

@@ -14,15 +14,18 @@ import (
 // a broken connection.
 const givenUpWithin = 10 * time.Second
 
-// claimant returns the pair that requests a lock; keeps reports whether its
-// place is to be kept.
-func claimant(q *http.Request, body []byte) (p pair, keeps, ok bool) {
+// claimants returns the pairs that request locks, if it is a request for locks;
+// keeps reports whether their place is to be kept.
+func claimants(q *http.Request, body []byte) (all []pair, keeps bool) {
 	path, locks := strings.CutPrefix(q.URL.Path, lockapi.RouteLocks)
 	var in lockapi.LockRequest
 	if q.Method != http.MethodPut || !locks || json.Unmarshal(body, &in) != nil {
-		return p, false, false
+		return nil, false
 	}
-	return pair{in.Session, path, in.Handle}, in.Queue, true
+	for _, path := range append([]string{path}, in.With...) {
+		all = append(all, pair{in.Session, path, in.Handle})
+	}
+	return all, in.Queue
 }
 
 // broke is called when a process has answered a call after noticing its broken

@@ -2,6 +2,7 @@ package simcell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stoutlock/stout/client"
@@ -78,19 +79,22 @@ func (o *oracle) kept(who string, p pair, token uint64, why string) {
 	}
 }
 
-// obstructed checks a refusal because of an obstacle: the obstacle must have
-// existed at some moment since the call began.
-func (o *oracle) obstructed(who string, floor uint64, path string, q *lockapi.LockRequest, why string) {
+// obstructed checks a refusal because of an obstacle at one of the locks: it must
+// have existed at some moment since the call began.
+func (o *oracle) obstructed(who string, floor uint64, q *lockapi.LockRequest, why string, paths ...string) {
 	o.look()
 	o.w.stats.check("reported obstacle")
 	mode := state.Exclusive
 	if q.Mode == lockapi.Shared {
 		mode = state.Shared
 	}
-	if o.since(floor, func(s *state.State) bool { return !toBeHad(s, path, mode, q.Limit, q.Priority) }) {
+	if o.since(floor, func(s *state.State) bool {
+		return slices.ContainsFunc(paths, func(path string) bool { return !toBeHad(s, path, mode, q.Limit, q.Priority) })
+	}) {
 		return
 	}
-	if o.claimed[path] <= floor { // otherwise it may have existed in the middle of an entry
+	inside := func(path string) bool { return o.claimed[path] > floor } // it may have existed in the middle of an entry
+	if !slices.ContainsFunc(paths, inside) {
 		o.w.fail("%s got: %s; since before its call the lock was available (entry %d)", who, why, floor)
 	}
 }

@@ -23,7 +23,8 @@ func (u *user) contend(ctx context.Context, s *client.Session) {
 	}
 	waiting, breakOff := context.WithCancel(ctx)
 	defer breakOff()
-	go u.claim(waiting, at, second, l, 4*time.Second)
+	others := u.others(l)
+	go u.claim(waiting, at, second, l, 4*time.Second, others...)
 	u.wait(ctx, 50*time.Millisecond)
 	go u.free(ctx, first, token)
 	u.wait(ctx, 15*time.Millisecond)
@@ -32,21 +33,31 @@ func (u *user) contend(ctx context.Context, s *client.Session) {
 		return
 	}
 	for range 5 {
-		go u.claim(ctx, at, second, l, 0)
+		go u.claim(ctx, at, second, l, 0, others...)
 		time.Sleep(between(u.rng, 50*time.Microsecond, 2*time.Millisecond))
 	}
 	u.wait(ctx, 500*time.Millisecond)
 	u.free(ctx, second, 0)
+	for _, path := range others {
+		u.free(ctx, pair{second.session, path, second.handle}, 0)
+	}
 }
 
-// claim requests a lock with one call. It returns the token of the grant, or 0.
-func (u *user) claim(ctx context.Context, at string, p pair, l want, wait time.Duration) uint64 {
+// claim requests a lock, perhaps with others, in one call. It returns the token
+// of the grant, or 0.
+func (u *user) claim(ctx context.Context, at string, p pair, l want, wait time.Duration, others ...string) uint64 {
 	floor := u.w.oracle.floor()
-	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds(), Priority: int64(u.rank(p))}
+	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds(), Priority: int64(u.rank(p)), With: others}
+	for _, path := range others {
+		u.w.oracle.ranked(pair{p.session, path, p.handle}, int(q.Priority))
+	}
 	var g lockapi.Grant
 	if err := u.send(ctx, 6*time.Second, at, u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)); err != nil || g.State != lockapi.StateHeld {
 		return 0
 	}
 	u.w.oracle.acquired(u.name, floor, p, g.Token)
+	for _, part := range g.With {
+		u.w.oracle.acquired(u.name, floor, pair{p.session, part.Path, p.handle}, part.Token)
+	}
 	return g.Token
 }

@@ -27,6 +27,7 @@ type profile struct {
 	access    bool          // access is on
 	quotas    bool          // the operator puts quotas, if access is on
 	ranks     bool          // requests for locks have priorities
+	sets      bool          // some requests are for several locks
 	silence   int           // one new session in this many is cut off at once; 0 = none
 	again     int           // one message in this many has a late copy; 0 = none
 	stuck     int           // one in this many takes seconds, also on a fair network; 0 = none
@@ -65,6 +66,7 @@ func newProfile(r *rand.Rand, seed uint64, name string) profile {
 	own := rand.New(rand.NewPCG(seed, 8)) // so that other runs stay the same
 	p.ranks = pick(own, true, false)
 	p.quotas = pick(own, true, false)
+	p.sets = pick(own, true, false)
 	p.specialize(rand.New(rand.NewPCG(seed, 6)), name) // has a random stream of its own, so that other runs stay the same
 	return p
 }

@@ -62,7 +62,7 @@ func (o *oracle) givenBack(after *state.State, b state.Batch, r state.Released) 
 		o.w.fail("entry %d: token %d at %s is released; the only call to do so was answered with %s", after.Index, h.Token, h.Path, why)
 	}
 	for _, u := range o.w.users {
-		if u.counts(h.Path) && u.held.Token() == h.Token && u.forced != u.held {
+		if u.counts(h.Path) == h.Token && u.forced != u.held {
 			o.w.fail("entry %d: token %d at %s is released, but %s still works under it", after.Index, h.Token, h.Path, u.name)
 		}
 	}
@@ -150,7 +150,7 @@ func (o *oracle) expired(after *state.State, id string) {
 		if left, ok := u.remaining(id); ok && left > 0 {
 			o.w.fail("entry %d: session %s of %s expires, but its client counts on it for another %v", after.Index, id, u.name, left)
 		}
-		if h := u.held; h != nil && u.session != nil && u.session.ID() == id && u.counts(h.Path()) {
+		if h := u.held; h != nil && u.session != nil && u.session.ID() == id && u.counts(h.Path()) != 0 {
 			o.w.fail("entry %d: session %s of %s expires, but its work at %s continues", after.Index, id, u.name, h.Path())
 		}
 	}

@@ -15,7 +15,9 @@ import (
 
 // lock takes a lock through the SDK, works, and releases it.
 func (u *user) lock(ctx context.Context, s *client.Session, l want) {
-	opts := append(l.options(), client.Wait(between(u.rng, 10*time.Millisecond, 8*time.Second)), client.LockDelay(u.delay()), client.Priority(u.rank(pair{session: s.ID(), path: l.path})))
+	opts := append(l.options(), client.Wait(between(u.rng, 10*time.Millisecond, 8*time.Second)), client.LockDelay(u.delay()))
+	rank := u.rank(pair{session: s.ID(), path: l.path})
+	opts = append(opts, client.Priority(rank), u.with(s, u.others(l), rank))
 	floor := u.w.oracle.floor()
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -31,7 +33,7 @@ func (u *user) lock(ctx context.Context, s *client.Session, l want) {
 		return
 	}
 	u.holds(floor, h, s, l)
-	if u.rng.IntN(10) == 0 && !u.w.quiet {
+	if n := len(h.Sequencers()); !u.w.quiet && (u.rng.IntN(10) == 0 || n > 1 && u.ranks.IntN(3) == 0) {
 		u.losesByForce(ctx, s, h)
 	}
 	if u.rng.IntN(4) == 0 && !u.w.quiet {
@@ -55,7 +57,9 @@ func (u *user) lock(ctx context.Context, s *client.Session, l want) {
 		u.held = nil
 	}
 	if err == nil && ctx.Err() == nil {
-		u.w.oracle.released(u.name, h.Token())
+		for _, q := range locksOf(h) {
+			u.w.oracle.released(u.name, q.Token)
+		}
 		u.served[l.path] = u.w.quiet
 		if !u.w.quiet {
 			delete(u.served, l.path)
@@ -82,29 +86,48 @@ func (u *user) holds(floor uint64, h *client.Held, s *client.Session, l want) {
 	if h.Err() != nil {
 		return
 	}
-	u.w.oracle.acquired(u.name, floor, pair{s.ID(), h.Path(), h.Handle()}, h.Token())
-	u.w.trace.note(u.name, "holds %s with token %d", h.Path(), h.Token())
-	sharing := int64(1)
-	for _, other := range u.w.users {
-		o := other.held
-		if other == u || !other.counts(h.Path()) || other.forced == o || u.w.oracle.byForce(other.session) {
-			continue
-		}
-		sharing++
-		if h.Mode() == lockapi.Exclusive || o.Mode() == lockapi.Exclusive {
-			u.w.fail("%s and %s both count on %s, with tokens %d and %d", u.name, other.name, h.Path(), h.Token(), o.Token())
-		}
+	if len(h.Sequencers()) > 1 {
+		u.w.stats.check("several locks through the SDK")
 	}
-	if l.max > 0 && sharing > l.max {
-		u.w.fail("%d users count on %s, which has a limit of %d", sharing, h.Path(), l.max)
+	for _, q := range locksOf(h) {
+		u.w.oracle.acquired(u.name, floor, pair{s.ID(), q.Path, h.Handle()}, q.Token)
+		u.w.trace.note(u.name, "holds %s with token %d", q.Path, q.Token)
+		u.shares(h, q, l)
 	}
 	u.held = h
 }
 
-// counts reports whether the user works under a lock. It relies on the context,
-// as programs do that do not check the time.
-func (u *user) counts(path string) bool {
-	return u.held != nil && u.held.Path() == path && u.held.Context().Err() == nil
+// shares checks one lock of a hold against the holds of other users.
+func (u *user) shares(h *client.Held, q lockapi.Sequencer, l want) {
+	sharing := int64(1)
+	for _, other := range u.w.users {
+		o := other.held
+		token := other.counts(q.Path)
+		if other == u || token == 0 || other.forced == o || u.w.oracle.byForce(other.session) {
+			continue
+		}
+		sharing++
+		if h.Mode() == lockapi.Exclusive || o.Mode() == lockapi.Exclusive {
+			u.w.fail("%s and %s both count on %s, with tokens %d and %d", u.name, other.name, q.Path, q.Token, token)
+		}
+	}
+	if l.max > 0 && sharing > l.max {
+		u.w.fail("%d users count on %s, which has a limit of %d", sharing, q.Path, l.max)
+	}
+}
+
+// counts returns the token of the lock under which the user works, or 0. It
+// relies on the context, as programs do that do not check the time.
+func (u *user) counts(path string) uint64 {
+	if u.held == nil || u.held.Context().Err() != nil {
+		return 0
+	}
+	for _, q := range locksOf(u.held) {
+		if q.Path == path {
+			return q.Token
+		}
+	}
+	return 0
 }
 
 // losesByForce has an operator release the user's hold. The hold's context ends with
@@ -115,11 +138,16 @@ func (u *user) losesByForce(ctx context.Context, s *client.Session, h *client.He
 	}
 	u.forced = h
 	var answer lockapi.Released
-	route := lockapi.RouteLocks + h.Path() + "?" + url.Values{"session": {s.ID()}, "handle": {h.Handle()}, "token": {fmt.Sprint(h.Token())}, "by_force": {"true"}}.Encode()
+	all := locksOf(h)
+	q := all[u.ranks.IntN(len(all))]
+	route := lockapi.RouteLocks + q.Path + "?" + url.Values{"session": {s.ID()}, "handle": {h.Handle()}, "token": {fmt.Sprint(q.Token)}, "by_force": {"true"}}.Encode()
 	if u.send(ctx, 5*time.Second, u.anyone(), u.message(http.MethodDelete, route, nil, &answer)) != nil || !answer.Released {
 		return
 	}
-	u.w.trace.note(u.name, "loses %s with token %d by force", h.Path(), h.Token())
+	if q.Path != h.Path() {
+		u.w.stats.check("a forced release of one of several locks")
+	}
+	u.w.trace.note(u.name, "loses %s with token %d by force", q.Path, q.Token)
 	late := time.NewTimer(2 * s.TTL())
 	defer late.Stop()
 	select {
@@ -128,7 +156,7 @@ func (u *user) losesByForce(ctx context.Context, s *client.Session, h *client.He
 	case <-ctx.Done():
 	case <-late.C:
 		if h.Err() == nil {
-			u.w.fail("%s does not learn that token %d on %s was released by force", u.name, h.Token(), h.Path())
+			u.w.fail("%s does not learn that token %d on %s was released by force", u.name, q.Token, q.Path)
 		}
 	}
 }

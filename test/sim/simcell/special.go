@@ -54,6 +54,12 @@ var special = []struct {
 		p.work[0], p.work[1], p.work[5] = 5, 5, 1
 		p.hold, p.delays, p.ranks, p.watches = 500*time.Millisecond, 10, true, true
 	}},
+	{"sets", func(p *profile) {
+		p.calm()
+		p.acts(10, "crash", "coup", "transfer", "client crash", "client cut off", "kill of a session", "heal")
+		p.work[0], p.work[1], p.work[5] = 5, 5, 2
+		p.hold, p.delays, p.sets, p.ranks = time.Second, 10, true, true
+	}},
 	{"quotas", func(p *profile) {
 		p.calm()
 		p.acts(6, "crash", "transfer", "recount", "heal")

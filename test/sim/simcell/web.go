@@ -130,13 +130,17 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		panic(err)
 	}
 	in.Header, in.RequestURI, in.RemoteAddr = q.Header, q.URL.RequestURI(), e.from
-	who, keeps, claims := claimant(q, body)
-	if keeps {
-		e.w.keeps[who], claims = true, false
-	}
-	if claims {
+	claims, keeps := claimants(q, body)
+	for _, who := range claims {
+		if keeps {
+			e.w.keeps[who] = true
+			continue
+		}
 		e.w.calling[who]++
 		e.w.called[who] = e.w.now()
+	}
+	if keeps {
+		claims = nil
 	}
 	came := p.master.Known()
 	var ahead []denial
@@ -160,15 +164,17 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		if !p.dead() {
 			e.w.oracle.ownAnswer(p, q, began, out.ResponseRecorder)
 		}
-		if claims {
+		for _, who := range claims {
 			e.w.calling[who]--
 			e.w.called[who] = e.w.now()
 			if out.Code == http.StatusOK {
 				e.w.granted[who] = true
 			}
 		}
-		if claims && ctx.Err() != nil && !p.dead() {
-			p.broke(who, came, out.Code)
+		if ctx.Err() != nil && !p.dead() {
+			for _, who := range claims {
+				p.broke(who, came, out.Code)
+			}
 		}
 		p.awake()
 		done <- out.Result()
