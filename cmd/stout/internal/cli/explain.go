@@ -239,7 +239,7 @@ func (a *app) printWaiters(e *explained) {
 	}
 	shown := l.Queue[:min(len(l.Queue), mostHolders)]
 	for _, w := range shown {
-		a.ui.hanging(fmt.Sprintf("%d.", w.Position), fmt.Sprintf("%s since %s, for %s; %s, session %s%s", clean(w.SessionName), clock(w.Since), millis(w.WaitingMS),
+		a.ui.hanging(fmt.Sprintf("%d.", w.Position), fmt.Sprintf("%s since %s, for %s; %s, session %s%s", clean(w.SessionName)+among(w.Set), clock(w.Since), millis(w.WaitingMS),
 			clean(string(w.Mode)), clean(w.Session), ownedBy(w.Principal, w.SessionMeta)))
 	}
 	if more := l.Waiters - len(shown); more > 0 {
@@ -255,6 +255,8 @@ func whatIf(e *explained) string {
 	switch {
 	case holders == 0 && l.DelayRemainingMS > 0:
 		return fmt.Sprintf("After the lock-delay, %s.", nextHolders(l, holders, "will"))
+	case holders == 0 && len(l.Queue) > 0 && l.Queue[0].Set > 0:
+		return fmt.Sprintf("The lock is free, and kept for %s, which gets it%s.", clean(l.Queue[0].SessionName), onceAllFree(l.Queue[0].Set))
 	case holders == 0:
 		return ""
 	}
@@ -299,7 +301,15 @@ func nextHolders(l lockapi.Lock, others int, will string) string {
 	if together > 1 {
 		return fmt.Sprintf("%s and the next %d waiters %s get it together", clean(first.SessionName), together-1, will)
 	}
-	return clean(first.SessionName) + " " + will + " get it"
+	return clean(first.SessionName) + " " + will + " get it" + onceAllFree(first.Set)
+}
+
+// onceAllFree is the condition of a waiter for several locks.
+func onceAllFree(locks int) string {
+	if locks == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" once all %d locks that it waits for are free", locks)
 }
 
 // printPast prints the earlier holders and the writers of the file, newest
