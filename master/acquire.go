@@ -1,7 +1,6 @@
 package master
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,7 +199,10 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 	switch r.Verdict {
 	case state.Held:
 		if len(a.with) > 0 {
-			return a.answerSet(r.Set)
+			if r.Set == nil {
+				r.Set = &state.SetResult{}
+			}
+			return a.answerSet(r.Set.Holds)
 		}
 		a.markDelivered(r.Hold)
 		return grantOf(r.Hold), nil
@@ -284,7 +286,10 @@ func (a *acquire) unavailable(s *state.State) string {
 }
 
 func (a *acquire) errConflict(r state.AcquireResult) *lockapi.Error {
-	has, mode, limit, path := "holds", state.Mode(0), int64(0), cmp.Or(r.Path, a.key.path)
+	has, mode, limit, path := "holds", state.Mode(0), int64(0), a.key.path
+	if r.Set != nil {
+		path = r.Set.Path
+	}
 	switch {
 	case r.Mismatch == state.MismatchSet:
 		return lockapi.Errorf(lockapi.CodeConflict, "session %q with handle %q has some of the locks %s already, or waits for %q with another set; release them first, or use another handle",

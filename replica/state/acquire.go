@@ -45,14 +45,17 @@ type AcquireResult struct {
 	Mismatch Mismatch
 	Hold     *Hold // nil from Would if the operation would change something
 	Wait     *Wait // nil from Would if the operation would change something
-	// Path is the lock of a set that the verdict is about; empty if the verdict
-	// is about all.
-	Path string
-	// Set has the holds of a set, in the order of its paths; Hold is the first.
-	Set []*Hold
+	// Set is nil for a single lock.
+	Set *SetResult
 	// Position is the queue position of a new wait. It is 0 for an existing
 	// one, since finding it takes a walk (State.Position).
 	Position int
+}
+
+// SetResult is the rest of the result of an Acquire of several locks.
+type SetResult struct {
+	Path  string  // of the lock that refuses the request
+	Holds []*Hold // in the order of the paths
 }
 
 // Enqueued reports a new queue position. It has a revision if the lock is held

@@ -33,7 +33,7 @@ func (op *Acquire) wouldSet(s *State) (Result, bool) {
 		case NoSession:
 			return r, false
 		default:
-			r.Path = path
+			r.Set = &SetResult{Path: path}
 			return r, false
 		}
 	}
@@ -55,14 +55,14 @@ func (op *Acquire) againSet(s *State, paths []string) (r AcquireResult, changes,
 		case !ok && !exists:
 			continue
 		case !ok, !exists, has.hold == nil:
-			return AcquireResult{Verdict: Conflict, Mismatch: MismatchSet, Path: path, Hold: has.hold, Wait: has.wait}, false, true
+			return AcquireResult{Verdict: Conflict, Mismatch: MismatchSet, Set: &SetResult{Path: path}, Hold: has.hold, Wait: has.wait}, false, true
 		}
 		if clash := op.clash(has.hold.Mode, has.hold.Limit); clash != NoMismatch {
-			return AcquireResult{Verdict: Conflict, Mismatch: clash, Path: path, Hold: has.hold}, false, true
+			return AcquireResult{Verdict: Conflict, Mismatch: clash, Set: &SetResult{Path: path}, Hold: has.hold}, false, true
 		}
 		holds = append(holds, has.hold)
 	}
-	return AcquireResult{Verdict: Held, Hold: first.hold, Set: holds}, false, exists
+	return AcquireResult{Verdict: Held, Hold: first.hold, Set: &SetResult{Holds: holds}}, false, exists
 }
 
 // sameSet reports whether two lists have the same paths; neither has one twice.
@@ -73,11 +73,12 @@ func sameSet(a, b []string) bool {
 func (op *Acquire) doSet(e *editor, r AcquireResult) Result {
 	switch paths := op.Paths(); {
 	case r.Verdict == Held:
+		r.Set = &SetResult{}
 		for _, path := range paths {
 			n := e.node(path)
-			r.Set = append(r.Set, e.grant(&n, op.wait(n.Path, 0, nil, 0), false))
+			r.Set.Holds = append(r.Set.Holds, e.grant(&n, op.wait(n.Path, 0, nil, 0), false))
 		}
-		r.Hold = r.Set[0]
+		r.Hold = r.Set.Holds[0]
 	case r.Wait != nil:
 		for _, w := range slices.Collect(e.parts(r.Wait)) {
 			e.keep(w)

@@ -104,8 +104,11 @@ func resultText(r state.Result) string {
 		}
 		return fields(r.Verdict.String(), tokenText(r.Token))
 	case state.AcquireResult:
-		text := fields(r.Verdict.String(), clashText(r.Mismatch), opt("at", r.Path))
-		holds := r.Set
+		var set state.SetResult
+		if r.Set != nil {
+			set = *r.Set
+		}
+		text, holds := fields(r.Verdict.String(), clashText(r.Mismatch), opt("at", set.Path)), set.Holds
 		if holds == nil && r.Hold != nil {
 			holds = []*state.Hold{r.Hold}
 		}

@@ -23,7 +23,7 @@ func (m *Model) acquireSet(c *state.Acquire) state.Result {
 		switch {
 		case r.Verdict == state.Held:
 		case r.Verdict == state.Conflict || c.Wait == state.NoWait:
-			r.Path = path
+			r.Set = &state.SetResult{Path: path}
 			return r
 		default:
 			result.Verdict = state.Queued
@@ -32,10 +32,11 @@ func (m *Model) acquireSet(c *state.Acquire) state.Result {
 	}
 	if result.Verdict == state.Held {
 		result.Position = 0
+		result.Set = &state.SetResult{}
 		for _, path := range paths {
-			result.Set = append(result.Set, m.grant(newWait(c, path), nil))
+			result.Set.Holds = append(result.Set.Holds, m.grant(newWait(c, path), nil))
 		}
-		result.Hold = result.Set[0]
+		result.Hold = result.Set.Holds[0]
 		return result
 	}
 	m.Seq++
@@ -80,15 +81,15 @@ func (m *Model) againSet(c *state.Acquire, paths []string) (state.Result, bool) 
 	for i, h := range holds {
 		switch {
 		case h == nil && (holds[0] != nil || waits[i] != nil), h != nil && holds[0] == nil:
-			return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchSet, Path: paths[i], Hold: h, Wait: waits[i]}, true
+			return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchSet, Set: &state.SetResult{Path: paths[i]}, Hold: h, Wait: waits[i]}, true
 		case h == nil:
 		case h.Mode != c.Mode:
-			return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchMode, Path: paths[i], Hold: h}, true
+			return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchMode, Set: &state.SetResult{Path: paths[i]}, Hold: h}, true
 		case h.Limit != c.Limit:
-			return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchLimit, Path: paths[i], Hold: h}, true
+			return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchLimit, Set: &state.SetResult{Path: paths[i]}, Hold: h}, true
 		}
 	}
-	return state.AcquireResult{Verdict: state.Held, Hold: holds[0], Set: holds}, true
+	return state.AcquireResult{Verdict: state.Held, Hold: holds[0], Set: &state.SetResult{Holds: holds}}, true
 }
 
 // ready reports whether the head of the queue at path is granted: at each path
