@@ -2,10 +2,14 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -76,9 +80,23 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	if now := u.level(t); now != before.Level {
 		t.Fatalf("the cell is at level %d, and %s knows %d only", now, all[2].ID, before.Level)
 	}
+	sdk, err := client.New(u.URLs()...)
+	must(t, err)
+	s, err := sdk.NewSession(cell.Bounded(t))
+	must(t, err)
+	for name, use := range sinceLevel6(sdk, s) {
+		if err := use(cell.Bounded(t)); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "upgrade all replicas") {
+			t.Errorf("%s in a cell of level %d: %v", name, before.Level, err)
+		}
+	}
 	u.roster(t, before, all[0])
 	u.roster(t, present, all[0], all[2])
 	u.reaches(t, present.Level)
+	for name, use := range sinceLevel6(sdk, s) {
+		if err := use(cell.Bounded(t)); err != nil {
+			t.Errorf("%s in a cell of level %d: %v", name, present.Level, err)
+		}
+	}
 	u.load.progress(t, 100)
 
 	// A downgrade is too late now.
@@ -98,4 +116,23 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	must(t, all[1].Start())
 	u.Ready(t)
 	u.load.end(t)
+}
+
+// sinceLevel6 are requests that came with the latest level. All members must know
+// it before one is accepted.
+func sinceLevel6(c *client.Client, s *client.Session) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"a quota": func(ctx context.Context) error {
+			sessions := int64(1000)
+			_, err := admin.New(c).Access().PutQuota(ctx, "*", lockapi.QuotaLimits{Sessions: &sessions})
+			return err
+		},
+		"several locks": func(ctx context.Context) error {
+			held, err := s.TryLock(ctx, "/latest/a", client.With("/latest/b"))
+			if err != nil {
+				return err
+			}
+			return held.Unlock(ctx)
+		},
+	}
 }
