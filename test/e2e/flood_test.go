@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/jwttest"
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
@@ -46,7 +49,10 @@ func flood(ctx context.Context, connections int, request func(connection int) (*
 // just before. With a quota of calls per second that is a small part.
 func TestFloodCostsLittle(t *testing.T) {
 	testrun.Nightly(t)
-	c := cell.New(t, cell.Options{})
+	issuer := jwttest.New()
+	keys := filepath.Join(t.TempDir(), "keys.json")
+	must(t, os.WriteFile(keys, issuer.Keys(), 0o600))
+	c := cell.New(t, cell.Options{Args: []string{"--jwt-issuer=" + jwttest.Name, "--jwt-audience=" + jwttest.Audience, "--jwt-keys=" + keys}})
 	master := c.Ready(t)
 	root := call[lockapi.Token](t, master, http.MethodPost, lockapi.RouteEnable, nil)
 	admin := bearing(root.Secret)
@@ -70,9 +76,10 @@ func TestFloodCostsLittle(t *testing.T) {
 		return req, err
 	}
 	worker, stranger, reader := secret("worker"), secret("stranger"), secret("reader")
-	var company []string
+	var company, employees []string
 	for i := range 32 {
 		company = append(company, secret(fmt.Sprint("company-", i)))
+		employees = append(employees, issuer.Token(fmt.Sprint("employee-", i), time.Hour, nil))
 	}
 	work := func(d time.Duration) float64 {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -99,6 +106,9 @@ func TestFloodCostsLittle(t *testing.T) {
 			{"of few rights", func(int) (*http.Request, error) { return as(reader, http.MethodGet, lockapi.RouteFiles+"/p/1", "") }},
 			{"32 under *", func(i int) (*http.Request, error) {
 				return as(company[i%len(company)], http.MethodGet, lockapi.RouteFiles+"/p/1", "")
+			}},
+			{"32 of a JWT issuer", func(i int) (*http.Request, error) {
+				return as(employees[i%len(employees)], http.MethodGet, lockapi.RouteFiles+"/p/1", "")
 			}},
 		} {
 			var kept, rates, calls []float64
