@@ -139,7 +139,7 @@
 //
 //	cell, err := client.New("dns:stout.prod.example:7101")
 //
-// A client asks about one second after its first answer, then once in 30 to 60
+// A client asks two seconds after its first answer, then once in 30 to 60
 // s. It asks within 5 s after a change of master or the failure of a replica,
 // and within a second if no replica answers. It does so while calls, sessions
 // or watches use it. It keeps the URLs that it was given. It tries them before

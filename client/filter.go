@@ -20,13 +20,15 @@ type filter struct {
 	contents        bool
 }
 
-// OnPath makes Watch yield the events of these nodes.
+// OnPath makes Watch yield the events of these nodes. The watch also yields
+// lockapi.EventMasterChanged, which has no path.
 func OnPath(paths ...string) Filter {
 	return func(f *filter) { f.paths = append(f.paths, paths...) }
 }
 
 // OnPrefix makes Watch yield the events of nodes with paths that begin with one
-// of these plain strings.
+// of these plain strings. The watch also yields lockapi.EventMasterChanged,
+// which has no path.
 func OnPrefix(prefixes ...string) Filter {
 	return func(f *filter) { f.prefixes = append(f.prefixes, prefixes...) }
 }

@@ -62,6 +62,15 @@ func TestSeveralLocks(t *testing.T) {
 		if _, err := c.Put(t.Context(), "/file", []byte("x"), client.While(held)); err != nil {
 			t.Error(err)
 		}
+		if r, err := c.Txn().If(client.WhenHeld(held)).Then(client.OpPut("/file", []byte("y"))).Commit(t.Context()); err != nil || !r.Succeeded {
+			t.Error(r, err)
+		}
+		isTxn := func(r sentRequest) bool { return r.path == lockapi.RouteTransactions }
+		for _, sequencer := range all {
+			if tc.count(func(r sentRequest) bool { return isTxn(r) && strings.Contains(r.body, sequencer) }) != 1 {
+				t.Errorf("the transaction does not name %s", sequencer)
+			}
+		}
 		if err := held.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -96,7 +105,7 @@ func TestSeveralLocksAfterAJeopardy(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		c := tc.Client()
 		held := lock(t, open(t, c, client.TTL(12*time.Second)), "/a", client.With("/b"))
-		tc.Cut(c)
+		tc.LoseAnswers(c)
 		<-held.Done()
 		wantErr(t, held.Err(), client.ErrJeopardy)
 		tc.Mend(c)

@@ -32,9 +32,13 @@ func (s *Session) Txn() *Txn {
 func (t *Txn) If(conditions ...Condition) *Txn {
 	for _, c := range conditions {
 		t.fail(c.err)
-		t.req.If = append(t.req.If, c.Condition)
-		if c.held != nil {
-			t.holds = append(t.holds, c.held)
+		if c.held == nil {
+			t.req.If = append(t.req.If, c.Condition)
+			continue
+		}
+		t.holds = append(t.holds, c.held)
+		for _, sequencer := range c.held.Sequencers() {
+			t.req.If = append(t.req.If, lockapi.Condition{Sequencer: sequencer})
 		}
 	}
 	return t

@@ -30,8 +30,8 @@ func whenFile(path string, exists bool) Condition {
 
 // WhenHeld holds while the cell counts that very hold as held. If the hold is
 // over here before sending, Commit returns ErrNotHeld and sends no request;
-// Else runs only if the cell finds it over. Of several locks, that of With
-// included, only the first is checked by the cell.
+// Else runs only if the cell finds it over. A hold of several locks is one
+// condition for each.
 func WhenHeld(held *Held) Condition {
 	if held == nil {
 		return Condition{err: errNoHold}

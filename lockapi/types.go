@@ -317,7 +317,7 @@ const MaxSet = 16
 
 func (r *LockRequest) validateSet() error {
 	if len(r.With) >= MaxSet {
-		return Invalid("with", "with has %d paths; a request may acquire %d locks in all", len(r.With), MaxSet)
+		return Invalid("with", "the request is for %d locks; at most %d are allowed", len(r.With)+1, MaxSet)
 	}
 	for i, path := range r.With {
 		if err := ValidatePath(path); err != nil {

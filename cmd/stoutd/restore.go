@@ -21,7 +21,8 @@ import (
 )
 
 const restoreHelp = `Founds a cell of one replica from a backup, in this replica's empty data
-directory. Then start stoutd with the same settings; more replicas can join.
+directory. Then start stoutd with the same settings and the name of the cell.
+More replicas can join.
 
 The new cell has its own id. Clients of the old cell refuse it until they are
 configured to accept it, and replicas of the two cells never mix. Files, access
@@ -106,8 +107,9 @@ func (r *restoration) run(ctx context.Context, flags *config.Flags) (string, err
 	}
 	return fmt.Sprintf(`founded cell %s with id %s in %s, from the backup of %s at revision %d
 tokens and revisions continue above %d
-start stoutd with the same settings: it serves after a minute, when every lease of the old cell has ended
-`, c.Cell, id, c.DataDir, header.Time.Format(time.RFC3339), header.Revision, max(floor, saved.LastToken()+1)), nil
+start stoutd with the same settings and --cell %s, and let it listen at the addresses of its replica entry
+it serves after a minute, when every lease of the old cell has ended
+`, c.Cell, id, c.DataDir, header.Time.Format(time.RFC3339), header.Revision, max(floor, saved.LastToken()+1), c.Cell), nil
 }
 
 // noneAnswers returns an error if a program accepts connections at an address of the

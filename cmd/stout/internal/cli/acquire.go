@@ -194,7 +194,11 @@ func (a *app) notAcquired(f lockFlags, w *waitWatch, err error, why func() *fail
 			out.message = "lock not acquired: " + clean(refused.Detail) // which names the lock
 		}
 		if f.waits {
-			out.hint("wait longer with --wait; stout locks %s shows its holders and waiters", clean(f.paths[0]))
+			shows := "locks " + clean(f.paths[0]) + " shows its"
+			if len(f.paths) > 1 {
+				shows = "locks shows"
+			}
+			out.hint("wait longer with --wait; stout %s holders and waiters", shows)
 		}
 		return out
 	case errors.Is(err, errSilence):

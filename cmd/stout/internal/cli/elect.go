@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -46,7 +45,7 @@ func (a *app) elect() command {
 
 func (c *electCommand) run(ctx context.Context, args []string) error {
 	if before, _ := c.behindDash(args); len(before) > 1 {
-		return usagef("unexpected argument %q", before[1]).hint("write the command after --: stout elect %s -- %s", before[0], strings.Join(before[1:], " "))
+		return usagef("unexpected argument %q", before[1]).hint("give the leader's value by --value, and the command after --: stout elect %s --value %s -- CMD", before[0], before[1])
 	}
 	if !c.listen {
 		return c.lead(ctx, args, func(ctx context.Context, h *heldLock) error {

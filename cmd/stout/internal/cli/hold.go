@@ -265,13 +265,21 @@ func (h *heldLock) describe(e child.Event) string {
 	why := fmt.Sprintf("the lease on %s was not renewed", path)
 	switch is := h.why(); {
 	case errors.Is(is, client.ErrLockLost):
-		why = fmt.Sprintf("another caller released %s", path)
+		why = fmt.Sprintf("another caller released %s%s", h.oneOf(), path)
 	case errors.Is(is, client.ErrSessionExpired):
 		why = fmt.Sprintf("the session that held %s has ended (closed or expired)", path)
 	case e == child.Killed:
 		why = fmt.Sprintf("the lease on %s has ended or is about to end", path)
 	}
 	return happened(e, h.flags.command[0], why, fmt.Sprintf("%s is lost in %s", path, human(h.flags.ttl)))
+}
+
+// oneOf introduces the paths of which the cell has ended one hold.
+func (h *heldLock) oneOf() string {
+	if len(h.flags.paths) > 1 {
+		return "one of "
+	}
+	return ""
 }
 
 // lost returns the error for a lock that was lost early.
@@ -281,6 +289,9 @@ func (h *heldLock) lost(why error) *failure {
 	switch {
 	case errors.Is(why, client.ErrLockLost):
 		reason, hint = "another caller released it", overlap
+		if h.oneOf() != "" {
+			reason = "another caller released one of them"
+		}
 	case errors.Is(why, client.ErrSessionExpired):
 		reason, hint = "the session that held it has ended (closed or expired)", overlap
 	}

@@ -72,9 +72,10 @@ including opening a session; the default is to wait for ever. --try (or --wait
 own queue position on standard error. --quiet hides that, and also the error
 that another session holds the lock.
 
-With several PATHs stout gets all the locks at once or none, and waits for all
-in one queue position. So callers that name the same locks in different orders
-never wait for each other. The loss of one lock is the loss of all.
+With several PATHs, at most 16, stout gets all the locks at once or none, and
+waits for all in one queue position. So callers that name the same locks in
+different orders never wait for each other. The loss of one lock is the loss of
+all.
 
 CMD's environment has STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER (a line for
 each PATH), and STOUT_SERVER for other stout commands. A resource that CMD

@@ -214,7 +214,9 @@ func (c *runTxn) show(out lockapi.TransactionResult, branch []lockapi.Operation)
 			c.ui.printf("%s does not exist\n", clean(op.Get.Path))
 		case op.Get != nil:
 			c.ui.printf("%s is at revision %d:\n", clean(r.File.Path), r.File.Revision)
-			c.ui.indented(clean(string(r.File.Bytes())))
+			for line := range strings.SplitSeq(string(r.File.Bytes()), "\n") {
+				c.ui.printf("%s%s\n", indentation, clean(line))
+			}
 		case r.File != nil:
 			c.ui.printf("wrote %s, revision %d\n", clean(r.File.Path), r.File.Revision)
 		case r.Deleted != nil && r.Deleted.Deleted:
