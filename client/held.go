@@ -36,7 +36,7 @@ func (h *Held) Path() string { return h.a.path }
 // Mode returns lockapi.Exclusive or lockapi.Shared.
 func (h *Held) Mode() lockapi.Mode { return h.a.opts.mode }
 
-// Token returns the fencing token: higher than that of every earlier grant in
+// Token returns the fencing token of Path: higher than that of every earlier grant in
 // the cell. Send it with every request to the protected resource.
 func (h *Held) Token() uint64 { return h.token }
 

@@ -177,7 +177,7 @@ func inTheWay(path string, holders []lockapi.Holder, more int, delayMS int64) st
 	case delayMS > 0:
 		return fmt.Sprintf("%s is free but in its lock-delay for %s more", clean(path), millis(delayMS))
 	default:
-		return fmt.Sprintf("%s is taken", clean(path))
+		return fmt.Sprintf("%s is taken, or others wait for it", clean(path))
 	}
 }
 

@@ -112,7 +112,7 @@ func (a *app) explain(err error) *failure {
 		f.hint("a quota of the cell is used up; try again later")
 	case lockapi.CodeUnauthenticated:
 		if a.token == nil && a.opts.files.Cert == "" {
-			f.hint("send a credential: --token-file FILE, or --cert and --key; an operator makes one with stout token create")
+			f.hint("send a credential: --token-file FILE, STOUT_AUTH_TOKEN_FILE, or --cert and --key; an operator makes one with stout token create")
 			f.hint("if every root token is lost, set break-glass-token-file on the replicas")
 		} else {
 			f.hint("the cell does not accept this credential; stout access whoami checks it")

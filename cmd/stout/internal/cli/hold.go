@@ -219,6 +219,7 @@ type heldLock struct {
 	*client.Held
 	session *client.Session
 	flags   lockFlags
+	refused error // why the cell refused the release, such as a revoked credential
 }
 
 // why returns why the lock was lost early: client.ErrLockLost after a release by
@@ -294,6 +295,8 @@ func (h *heldLock) lost(why error) *failure {
 		}
 	case errors.Is(why, client.ErrSessionExpired):
 		reason, hint = "the session that held it has ended (closed or expired)", overlap
+	case h.refused != nil:
+		reason, hint = "the cell refuses the credential of its holder: "+clean(h.refused.Error()), "stout access whoami shows which credential is used"
 	}
 	return (&failure{code: h.flags.lostCode, message: fmt.Sprintf("lost %s: %s", clean(h.flags.path), reason)}).
 		hint("%s; work under token %d may be incomplete", hint, h.Token())
@@ -317,6 +320,9 @@ func (a *app) giveBack(h *heldLock) error {
 		if time.Since(began) >= left {
 			err = nil
 		}
+	case errors.Is(err, client.ErrUnauthenticated), errors.Is(err, client.ErrPermissionDenied):
+		h.refused = err
+		return nil
 	case err != nil:
 		a.noteUndone(h.session, "release the lock; it is free")
 		return nil

@@ -78,8 +78,9 @@ different orders never wait for each other. The loss of one lock is the loss of
 all.
 
 CMD's environment has STOUT_PATH, STOUT_TOKEN and STOUT_SEQUENCER (a line for
-each PATH), and STOUT_SERVER for other stout commands. A resource that CMD
-writes to should refuse tokens lower than the highest one it has seen.
+each PATH), and STOUT_SERVER for other stout commands; a token for access is not
+passed on. A resource that CMD writes to should refuse tokens lower than the
+highest one it has seen.
 
 CMD runs in its own process group and gets the terminal. stout forwards SIGINT,
 SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 to the group. When CMD ends, stout
@@ -171,7 +172,7 @@ func (c *lockCommand) lead(ctx context.Context, args []string, prepare func(cont
 		return usagef("PATH is missing: the lock to take")
 	case len(args) > 1 && command == nil && lockapi.ValidatePath(args[1]) != nil:
 		return usagef("unexpected argument %q", args[1]).
-			hint("write the command after --: stout lock %s -- %s", args[0], strings.Join(args[1:], " "))
+			hint("write the command after --: stout lock %s -- %s", args[0], commandLine(args[1:]))
 	}
 	f := &c.lockFlags
 	f.path, f.paths, f.command, f.prepare = strings.Join(args, ", "), args, command, prepare
@@ -202,6 +203,15 @@ func (c *lockCommand) lead(ctx context.Context, args []string, prepare func(cont
 		c.opts.timeout = lockTimeout
 	}
 	return c.lock(ctx, *f)
+}
+
+// commandLine returns the words of a command line. One word with blanks is a
+// command for the shell.
+func commandLine(args []string) string {
+	if len(args) == 1 && strings.ContainsAny(args[0], " ;|&<>") {
+		return "sh -c '" + strings.ReplaceAll(args[0], "'", `'\''`) + "'"
+	}
+	return strings.Join(args, " ")
 }
 
 func (f *lockFlags) validate(limited bool) error {

@@ -197,7 +197,7 @@ replicas' certificates must contain that name.`,
 	a.addToken(flags)
 	flags.StringVarP(&a.opts.output, "output", "o", "table", "output `format`: table, or json as in the HTTP API")
 	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up if the cell does not answer within this `duration` (lock: 1m)")
-	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "print errors only, and none that the exit code implies (for cron)")
+	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "print results and errors only, and no error that the exit code implies (for cron)")
 	flags.BoolVar(&a.opts.noColor, "no-color", false, "print without colour (like NO_COLOR=1)")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
