@@ -90,6 +90,8 @@ func (a *acquisition) askUntilGranted(ctx context.Context) (lockapi.Grant, error
 			}
 		case errors.Is(err, lockapi.CodeSessionNotFound):
 			return grant, a.s.expire()
+		case errors.Is(err, lockapi.CodeConflict) && a.inPart(ctx):
+			sleep(ctx, pause.next())
 		case err != nil:
 			return grant, err
 		case grant.State == lockapi.StateHeld:
@@ -179,16 +181,27 @@ func (a *acquisition) withdrawAtEnd(ctx context.Context, cut context.CancelFunc)
 	}
 }
 
-// withdraw releases the acquisition's grant or queue position, of all locks.
-func (a *acquisition) withdraw(ctx context.Context) error {
-	q := releaseCall(a.path, a.s.id, a.handle, 0)
-	err := a.s.bounded(ctx, &q)
-	for i := range a.with {
-		if err == nil {
-			q := releaseCall(a.with[i].path, a.s.id, a.handle, 0)
-			err = a.s.bounded(ctx, &q)
-		}
+// inPart handles the conflict of a repeated request for several locks: the
+// answer that granted them was lost, and one has been released by another caller
+// since. It gives the others back, so that the request can begin anew.
+func (a *acquisition) inPart(ctx context.Context) bool {
+	if len(a.with) == 0 || a.anew {
+		return false
 	}
+	a.anew = true
+	return a.withdraw(ctx) == nil
+}
+
+// withdraw releases the acquisition's grant or queue position, of all locks.
+func (a *acquisition) withdraw(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	a.claims(func(path string, _ uint64) {
+		if err == nil {
+			q := releaseCall(path, a.s.id, a.handle, 0)
+			err = a.s.c.calls.do(ctx, &q)
+		}
+	})
 	return err
 }
 

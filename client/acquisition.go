@@ -42,6 +42,7 @@ type acquisition struct {
 	unsettled bool // a request may yet arrive at the cell, and be granted
 	resting   bool // certainly, the cell has no part of the acquisition
 	withdrawn error
+	anew      bool // a part of several locks was given back, to begin anew
 
 	release release
 }

@@ -96,15 +96,16 @@ func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, erro
 	}
 	defer a.disarm()
 	r := &a.release
+	before := r.repeated
 	if len(a.with) == 0 {
-		return r.call(ctx, a, a.path, a.token)
+		return r.call(ctx, a, a.path, a.token, before)
 	}
 	for ; r.done <= len(a.with); r.done++ {
 		path, token := a.path, a.token
 		if r.done > 0 {
 			path, token = a.with[r.done-1].path, a.with[r.done-1].token
 		}
-		released, err := r.call(ctx, a, path, token)
+		released, err := r.call(ctx, a, path, token, before)
 		if err != nil {
 			return false, err
 		}
@@ -113,14 +114,15 @@ func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, erro
 	return !r.missed, nil
 }
 
-// call releases one lock of the acquisition.
-func (r *release) call(ctx context.Context, a *acquisition, path string, token uint64) (bool, error) {
+// call releases one lock of the acquisition. repeated reports whether an earlier
+// call may have done so.
+func (r *release) call(ctx context.Context, a *acquisition, path string, token uint64, repeated bool) (bool, error) {
 	var answer lockapi.Released
 	q := releaseCall(path, a.s.id, a.handle, token)
 	q.out = &answer
 	err := a.s.c.calls.do(ctx, &q)
 	r.repeated = r.repeated || q.unsettled
-	return answer.Released || r.repeated, err
+	return answer.Released || repeated || q.unsettled, err
 }
 
 // releaseCall returns the call that ends a hold or a position in a queue.

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -214,5 +215,69 @@ func TestSeveralLocksAreChecked(t *testing.T) {
 		}
 		held := lock(t, s, many[0], client.With(many[1:]...))
 		wantErr(t, held.Unlock(t.Context()), nil)
+	})
+}
+
+// TestSeveralLocksBeginAnew: the answer that granted the locks is lost, and an
+// operator releases one of them before the request is repeated.
+func TestSeveralLocksBeginAnew(t *testing.T) {
+	for _, with := range [][]string{nil, {"/b"}} {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+			first := lock(t, open(t, c), "/a")
+			s := open(t, c)
+			var err error
+			var held *client.Held
+			var waiting sync.WaitGroup
+			waiting.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				held, err = s.Lock(ctx, "/a", client.With(with...))
+			})
+			time.Sleep(time.Second)
+			var once atomic.Bool
+			tc.set(func() {
+				tc.drop = func(q *http.Request) bool {
+					return q.Method == http.MethodPut && strings.HasSuffix(q.URL.Path, "/a") && once.CompareAndSwap(false, true)
+				}
+			})
+			wantErr(t, first.Unlock(t.Context()), nil)
+			path := "/a"
+			if with != nil {
+				path = with[0]
+			}
+			tc.ReleaseByForce(path)
+			waiting.Wait()
+			if err != nil || held.Err() != nil {
+				t.Errorf("with %v: Lock fails with %v", with, err)
+			}
+		})
+	}
+}
+
+// TestUnlockOfSeveralReportsALoss: the answer to one release is lost, and another of
+// the locks was released by force.
+func TestUnlockOfSeveralReportsALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a", client.With("/b"))
+		var once atomic.Bool
+		tc.set(func() {
+			tc.drop = func(q *http.Request) bool {
+				if q.Method == http.MethodDelete && once.CompareAndSwap(false, true) {
+					tc.ReleaseByForce("/b")
+					return true
+				}
+				return false
+			}
+		})
+		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
+	})
+}
+
+func TestOpAcquireTakesOneLock(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		_, err := open(t, c).Txn().Then(client.OpAcquire("/a", "h", client.With("/b"))).Commit(t.Context())
+		wantErr(t, err, client.ErrInvalidArgument)
+		wantHolders(t, tc, 0, 0, "/a", "/b")
 	})
 }

@@ -51,7 +51,7 @@ func WhenAlive(session string) Condition {
 	return Condition{Condition: lockapi.Condition{Session: session}}
 }
 
-// WhenFree holds while the lock has no holder and no lock-delay.
+// WhenFree holds while the lock has no holder, no waiter and no lock-delay.
 func WhenFree(path string) Condition {
 	return Condition{Condition: lockapi.Condition{Lock: path, State: lockapi.StateFree}, err: lockapi.ValidatePath(path)}
 }
@@ -115,6 +115,9 @@ func OpAcquire(path, handle string, opts ...LockOption) Operation {
 	err := lockapi.ValidatePath(path)
 	if err == nil {
 		err = req.Validate()
+	}
+	if err == nil && len(o.with) > 0 {
+		err = lockapi.Invalid("with", "OpAcquire takes one lock; add an OpAcquire for each other one instead of With")
 	}
 	return Operation{lockapi.Operation{Acquire: &lockapi.AcquireOperation{
 		Path: path, Handle: handle, Mode: req.Mode, Limit: req.Limit, LockDelayMS: req.LockDelayMS,

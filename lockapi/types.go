@@ -321,7 +321,7 @@ func (r *LockRequest) validateSet() error {
 	}
 	for i, path := range r.With {
 		if err := ValidatePath(path); err != nil {
-			return Invalid("with", "with: %s", err)
+			return Invalid("with", "with has a path that is not valid: %s", err.(*Error).Detail)
 		}
 		if slices.Contains(r.With[:i], path) {
 			return Invalid("with", "with has path %q twice", Clip(path))

@@ -85,8 +85,11 @@ type registered struct {
 func newAcquire(o *office, by *Caller, req *lockapi.AcquireLock) *acquire {
 	a := &acquire{o: o, by: by, req: req, op: state.Acquire{
 		Session: req.Session, Path: req.Path, Handle: req.Handle, Mode: stateMode(req.Mode), Limit: req.Limit,
-		Wait: waitFor(req), DelayMS: req.LockDelayMS, With: req.With,
+		Wait: waitFor(req), DelayMS: req.LockDelayMS,
 	}}
+	if len(req.With) > 0 {
+		a.op.With = req.With
+	}
 	if req.Priority > 0 && o.log.State().QueuesByPriority() {
 		a.op.Priority = uint8(req.Priority)
 	}
@@ -110,10 +113,24 @@ func (a *acquire) enter() {
 
 // exit ends the registration, however the call ended.
 func (a *acquire) exit() {
-	a.o.exit(a.by, &a.registered)
+	a.o.mu.Lock()
+	defer a.o.mu.Unlock()
+	a.o.leave(a.by, &a.registered)
 	for i := range a.with {
-		a.o.exit(a.by, &a.with[i])
+		a.o.leave(a.by, &a.with[i])
 	}
+}
+
+// shared returns the registration at which all calls for the same locks meet,
+// whatever their order.
+func (a *acquire) shared() *registered {
+	least := &a.registered
+	for i := range a.with {
+		if a.with[i].key.path < least.key.path {
+			least = &a.with[i]
+		}
+	}
+	return least
 }
 
 // refusedAtOnce reports whether the lock is unavailable now and the call does
@@ -209,7 +226,7 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 	case state.NoSession:
 		return lockapi.Grant{}, errNoSession(a.key.session)
 	case state.Conflict:
-		if r.Hold != nil && r.Mismatch != state.MismatchSet {
+		if r.Hold != nil && r.Hold.Path == a.key.path && r.Mismatch != state.MismatchSet {
 			a.markDelivered(r.Hold) // the answer shows that the caller holds the lock
 		}
 		return lockapi.Grant{}, a.errConflict(r)

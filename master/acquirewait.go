@@ -62,8 +62,8 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 		return a.queued(seq, 0)
 	}
 	a.o.mu.Lock()
-	if len(a.claim.calls) > 1 {
-		a.claim.leave(a.waiter) // the other calls are checked by themselves
+	if at := a.shared(); len(at.claim.calls) > 1 {
+		at.claim.leave(at.waiter) // the other calls are checked by themselves
 		a.o.mu.Unlock()
 		return lockapi.Grant{}, refusal
 	}
@@ -106,10 +106,10 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 		a.o.mu.Unlock()
 		return a.queued(seq, position)
 	}
-	if len(a.claim.calls) > 1 {
+	if at := a.shared(); len(at.claim.calls) > 1 {
 		// The call leaves under this mutex: when several calls time out
 		// together, the last one must see that it is the last.
-		a.claim.leave(a.waiter)
+		at.claim.leave(at.waiter)
 		a.o.mu.Unlock()
 		return lockapi.Grant{}, a.errHeld()
 	}

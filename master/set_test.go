@@ -154,3 +154,117 @@ func know(c *fakeCell) {
 		}
 	})
 }
+
+// TestEmptySet: an empty list is a request for one lock, also when it is repeated.
+func TestEmptySet(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		know(c)
+		a, b := two(t, m)
+		mustHold(t, m, "/a", want(a))
+		r := want(b, with())
+		r.With = []string{}
+		r.Queue = true
+		g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: r})
+		if err != nil || g.State != lockapi.StateQueued {
+			t.Errorf("first: %+v, %v", g, err)
+		}
+		g, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: r})
+		if err != nil || g.State != lockapi.StateQueued {
+			t.Errorf("again: %+v, %v", g, err)
+		}
+	})
+}
+
+// TestRefusedSetDeliversNothing: a request for several locks is refused, since its
+// session holds one of them in another mode. That hold is not the one that the first
+// path's call was answered with, which stays.
+func TestRefusedSetDeliversNothing(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		know(c)
+		a, b := two(t, m)
+		mustHold(t, m, "/x", want(a))
+		mustHold(t, m, "/y", want(a))
+		y := begin(t.Context(), m, "/y", want(b, shared(0), waiting(time.Hour)))
+		y.running(t)
+		m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/y", Session: a})
+		if g := y.answered(t); g.err != nil {
+			t.Fatal(g.err)
+		}
+		call, place := placed(t, n, "/x", want(b, waiting(time.Hour)))
+		m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/x", Session: a})
+		// a set request with the same handle, in the moment between the answer and the exit
+		req := &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, with("/y"))}
+		s := newAcquire(call.o, &Caller{}, req)
+		s.enter()
+		if done, _, err := call.checkWait(place); !done || err != nil { // the first call is answered and exits
+			t.Fatal(done, err)
+		}
+		code(t, second(s.run(t.Context())), lockapi.CodeConflict)
+		call.exit()
+		s.exit()
+		pass(5 * fakeDelay)
+		if holder(n.State(), "/x") != b {
+			t.Error("the delivered grant is withdrawn")
+		}
+	})
+}
+
+// TestSetTimesOutOnce: two copies of a request for several locks, in the same order or
+// another, time out together. The last one ends the wait.
+func TestSetTimesOutOnce(t *testing.T) {
+	for _, other := range [][]string{{"/x", "/y"}, {"/y", "/x"}} {
+		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+			know(c)
+			a, b := two(t, m)
+			mustHold(t, m, "/x", want(a))
+			first, seq := placed(t, n, "/x", want(b, with("/y"), waiting(time.Minute)))
+			second := newAcquire(first.o, &Caller{}, &lockapi.AcquireLock{Path: other[0], LockRequest: want(b, with(other[1]), waiting(time.Minute))})
+			second.enter()
+			for _, q := range []*acquire{first, second} {
+				q.o.mu.Lock()
+				q.claim.wait, q.with[0].claim.wait = seq, seq
+				q.o.mu.Unlock()
+			}
+			_, e1 := first.timedOut(seq, 0)
+			_, e2 := second.timedOut(seq, 0)
+			if waits(n) != 0 {
+				t.Errorf("second call names %v: both refused with %q and %q, but %d waits are in the queues", other, e1, e2, waits(n))
+			}
+			first.exit()
+			second.exit()
+			pass(5 * fakeDelay)
+		})
+	}
+}
+
+// TestSetIsForbiddenOnce: two copies of a request for several locks are refused
+// together. The last one ends the kept position.
+func TestSetIsForbiddenOnce(t *testing.T) {
+	for _, other := range [][]string{{"/x", "/y"}, {"/y", "/x"}} {
+		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+			know(c)
+			a, b := two(t, m)
+			mustHold(t, m, "/x", want(a))
+			r := want(b, with("/y"), waiting(time.Minute))
+			r.Queue = true
+			first, seq := placed(t, n, "/x", r)
+			r.With = other[1:]
+			second := newAcquire(first.o, &Caller{}, &lockapi.AcquireLock{Path: other[0], LockRequest: r})
+			second.enter()
+			for _, q := range []*acquire{first, second} {
+				q.o.mu.Lock()
+				q.claim.wait, q.with[0].claim.wait = seq, seq
+				q.o.mu.Unlock()
+			}
+			refusal := lockapi.Errorf(lockapi.CodeUnauthenticated, "revoked")
+			_, e1 := first.forbidden(seq, refusal)
+			_, e2 := second.forbidden(seq, refusal)
+			first.exit()
+			second.exit()
+			pass(time.Minute)
+			if waits(n) != 0 {
+				t.Errorf("second call names %v: both refused with %v and %v, but %d waits are in the queues a minute later", other, e1, e2, waits(n))
+			}
+		})
+	}
+}

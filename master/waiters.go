@@ -188,6 +188,11 @@ func (o *office) busy(key claimKey) bool {
 func (o *office) exit(by *Caller, r *registered) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.leave(by, r)
+}
+
+// leave is exit. o.mu is held.
+func (o *office) leave(by *Caller, r *registered) {
 	key, c := r.key, r.claim
 	c.leave(r.waiter)
 	if o.waiters.claims[key] == c && len(c.calls) == 0 { // else a later claim took over

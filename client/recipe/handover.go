@@ -35,8 +35,9 @@ func AwaitPriority(ctx context.Context, c *client.Client, path string, priority 
 }
 
 // hasPriority reports whether the next waiter for a lock has a higher priority.
+// A waiter for several locks does not count: it may not get the others.
 func hasPriority(lock *lockapi.Lock, priority int) bool {
-	return len(lock.Queue) > 0 && lock.Queue[0].Priority > int64(priority)
+	return len(lock.Queue) > 0 && lock.Queue[0].Priority > int64(priority) && lock.Queue[0].Set == 0
 }
 
 // nextWaiter waits until a waiter joins a lock's queue as the next one, and

@@ -182,3 +182,38 @@ func TestHandoverIsAskedAgain(t *testing.T) {
 		candidates.Wait()
 	})
 }
+
+// TestNoHandoverToASet: a leader does not give way to a waiter for several locks, which
+// may not get the others.
+func TestNoHandoverToASet(t *testing.T) {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, stop := context.WithCancel(bounded(t))
+		m := c.Client()
+		busy := session(t, c, c.Client(), "busy")
+		if _, err := busy.Lock(ctx, "/other"); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		leads := make(chan bool, 10)
+		go func() {
+			done <- recipe.Lead(ctx, c.Client(), "/t", []byte("lead"), recipe.Callbacks{Handover: func() bool { return true },
+				Started: func(ctx context.Context, _ *recipe.Leadership) error {
+					leads <- true
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}})
+		}()
+		<-leads
+		go func() {
+			s := session(t, c, c.Client(), "set")
+			_, _ = s.Lock(ctx, "/t", client.With("/other"), client.Priority(1))
+		}()
+		time.Sleep(5 * time.Second)
+		l, err := m.ReadLock(ctx, "/t", client.Waiters(5))
+		if err != nil || len(l.Holders) != 1 {
+			t.Errorf("%d holders, %d waiters: %v", len(l.Holders), l.Waiters, err)
+		}
+		stop()
+		<-done
+	})
+}

@@ -149,7 +149,7 @@ func (op *Acquire) again(has claim) (Result, bool) {
 		return AcquireResult{Verdict: Held, Hold: h}, false
 	}
 	w := has.wait
-	if (w.Set == nil) != (op.With == nil) {
+	if (w.Set == nil) != (len(op.With) == 0) {
 		return AcquireResult{Verdict: Conflict, Mismatch: MismatchSet, Wait: w}, false
 	}
 	if clash := op.clash(w.Mode, w.Limit); clash != NoMismatch {

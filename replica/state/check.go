@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -125,6 +124,9 @@ func (s *State) checkHold(l *Node, h *Hold) error {
 }
 
 func (s *State) checkWait(l *Node, w *Wait, head bool) error {
+	if err := s.checkSet(w); err != nil { // admitsHead relies on it
+		return err
+	}
 	switch c, _ := s.claims.Get(claimKey{w.Session, w.Path, w.Handle}); {
 	case c != claim{wait: w}:
 		return fmt.Errorf("session %q, handle %q has another claim", w.Session, w.Handle)
@@ -139,7 +141,7 @@ func (s *State) checkWait(l *Node, w *Wait, head bool) error {
 	case w.Since > s.Now:
 		return fmt.Errorf("was taken at %d, after the cell's time %d", w.Since, s.Now)
 	}
-	return cmp.Or(s.checkSet(w), s.lives(w.Session))
+	return s.lives(w.Session)
 }
 
 // checkSet returns what is wrong with the set of a wait, or nil.

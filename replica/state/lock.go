@@ -151,14 +151,29 @@ func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 // session's principal may no longer lock there, the wait ends without a grant:
 // the right may have just been revoked, with Expel still in progress.
 func (e *editor) settle(path string) {
+	others := e.settleOne(path, nil)
+	for len(others) > 0 {
+		path, others = others[0], others[1:]
+		others = e.settleOne(path, others)
+	}
+}
+
+// settleOne settles one lock. Where the head was a set, the other locks of the
+// set are to be settled, too: it appends them to others.
+func (e *editor) settleOne(path string, others []string) []string {
 	n := e.node(path)
 	for n.Waiters > 0 {
 		w := e.next(path)
 		switch {
 		case !e.admitsHead(&n, w):
-			return
+			return others
 		case w.Set != nil:
-			e.settleSet(w)
+			e.grantSet(w)
+			for _, other := range w.Set {
+				if other != path && !slices.Contains(others, other) {
+					others = append(others, other)
+				}
+			}
 			n = e.node(path)
 		case e.mayLock(w):
 			e.unqueue(&n, w)
@@ -168,24 +183,23 @@ func (e *editor) settle(path string) {
 			n = e.node(path)
 		}
 	}
+	return others
 }
 
-// settleSet grants the locks of a set that all admit it, or ends its wait if
-// the principal may not lock one of them. Then it settles each of them, since
-// more waits of a shared lock may be next.
-func (e *editor) settleSet(w *Wait) {
+// grantSet grants the locks of a set that all admit it, or ends its wait if the
+// principal may not lock one of them.
+func (e *editor) grantSet(w *Wait) {
 	parts := slices.Collect(e.parts(w))
 	barred := slices.IndexFunc(parts, func(part *Wait) bool { return !e.mayLock(part) })
 	if barred >= 0 {
 		e.expel(parts[barred])
-		parts = nil
+		return
 	}
 	for _, part := range parts {
 		n := e.node(part.Path)
 		e.unqueue(&n, part)
 		e.grant(&n, part, true)
 	}
-	e.settleAll(w)
 }
 
 // settleAll settles every lock of an ended wait.

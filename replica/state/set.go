@@ -94,3 +94,26 @@ func (op *Acquire) doSet(e *editor, r AcquireResult) Result {
 	}
 	return r
 }
+
+// stored returns a wait as a snapshot has it: only the wait for the first path of
+// a set lists all paths, the others only the first.
+func (w *Wait) stored() *Wait {
+	if w.Set == nil || w.Path == w.Set[0] {
+		return w
+	}
+	part := *w
+	part.Set = w.Set[:1]
+	return &part
+}
+
+// restoreSets gives each wait of a set the list of the first one, so that they
+// share it.
+func (e *editor) restoreSets() {
+	for w := range e.Waits() {
+		if len(w.Set) == 1 {
+			if _, first := e.Claim(w.Session, w.Set[0], w.Handle); first != nil {
+				w.Set = first.Set
+			}
+		}
+	}
+}

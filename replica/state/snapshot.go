@@ -83,7 +83,7 @@ func (s *State) write(w io.Writer) error {
 	s.Sessions("")(func(v *Session) bool { return put(v) })
 	s.nodes.All()(func(v *Node) bool { return put(nodeRecord{v.Path, v.DelayID, v.DelayMS, v.File}) })
 	s.Holds()(func(v *Hold) bool { return put(v) })
-	s.Waits()(func(v *Wait) bool { return put(v) })
+	s.Waits()(func(v *Wait) bool { return put(v.stored()) })
 	s.answers.All()(func(v *Answers) bool { return put(answersRecord{Session: v.session, List: slices.Collect(v.All())}) })
 	s.policy.Rules("", "")(func(v *access.Rule) bool { return put(v) })
 	s.policy.Groups("")(func(v *access.Members) bool { return put(v) })
@@ -185,6 +185,7 @@ func restore(dec *cbor.Decoder) (*State, error) {
 	if err := in.end(); err != nil {
 		return nil, err
 	}
+	e.restoreSets()
 	for n := range e.nodes.All() {
 		if !n.Free() {
 			e.locks++

@@ -176,7 +176,7 @@ func (m *Model) command(op state.Operation) state.Result {
 		m.silentMS = op.SilentMS
 		return m.endSession(op.Session, state.Expired)
 	case *state.Acquire:
-		if op.With != nil {
+		if len(op.With) > 0 {
 			return m.acquireSet(op)
 		}
 		return m.acquire(op)
@@ -519,19 +519,25 @@ func (m *Model) grant(w, from *state.Wait) *state.Hold {
 }
 
 func (m *Model) handOn(path string) {
-	l := m.Lock(path)
-	for len(l.Queue) > 0 && m.ready(path) {
-		w := l.Queue[0]
-		if w.Set != nil {
-			m.grantSet(w)
-			continue
+	for todo := []string{path}; len(todo) > 0; {
+		path, todo = todo[0], todo[1:]
+		for l := m.Lock(path); len(l.Queue) > 0 && m.ready(path); {
+			w := l.Queue[0]
+			switch {
+			case w.Set != nil:
+				m.grantSet(w)
+				for _, other := range w.Set {
+					if other != path && !slices.Contains(todo, other) {
+						todo = append(todo, other)
+					}
+				}
+			case m.mayLock(w):
+				l.Queue = l.Queue[1:]
+				m.grant(w, w)
+			default:
+				m.end(w)
+			}
 		}
-		if !m.mayLock(w) {
-			m.end(w)
-			continue
-		}
-		l.Queue = l.Queue[1:]
-		m.grant(w, w)
 	}
 }
 

@@ -106,7 +106,7 @@ func (m *Model) ready(path string) bool {
 }
 
 // grantSet grants all locks of a set, or ends its wait if one of them is
-// forbidden.
+// forbidden. The caller hands on each lock of the set.
 func (m *Model) grantSet(w *state.Wait) {
 	var parts []*state.Wait
 	for _, path := range w.Set {
@@ -121,7 +121,6 @@ func (m *Model) grantSet(w *state.Wait) {
 			m.grant(part, part)
 		}
 	}
-	m.handOnAll(w)
 }
 
 func (m *Model) handOnAll(w *state.Wait) {

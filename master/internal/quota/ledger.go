@@ -2,6 +2,7 @@ package quota
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 
@@ -343,17 +344,20 @@ func (l *Ledger) Acquire(op *state.Acquire) (r Reservation, full *Excess, err er
 	hold, wait := s.Claim(op.Session, op.Path, op.Handle)
 	r = Reservation{call: call{acquireCall, op.Session, op.Path, op.Handle}, own: own, cost: claimSums(op.Path, op.Handle)}
 	locks := int64(1)
+	need := charge{more: r.cost}
+	if hold != nil || wait != nil {
+		need = charge{}
+	}
 	if len(op.With) > 0 {
-		r.call.b = strings.Join(op.Paths(), "\x00")
+		r.call.b = strings.Join(slices.Sorted(slices.Values(op.Paths())), "\x00") // copies may name them in another order
 	}
 	for _, path := range op.With {
 		one := claimSums(path, op.Handle)
 		r.cost.add(&one, 1)
+		if h, w := s.Claim(op.Session, path, op.Handle); h == nil && w == nil {
+			need.more.add(&one, 1)
+		}
 		locks++
-	}
-	need := charge{more: r.cost}
-	if hold != nil || wait != nil {
-		need = charge{}
 	}
 	if op.Wait != state.NoWait {
 		waiting, position := r, need

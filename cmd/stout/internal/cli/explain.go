@@ -295,7 +295,7 @@ func nextHolders(l lockapi.Lock, others int, will string) string {
 		return fmt.Sprintf("%s %s still wait for the other %s", clean(first.SessionName), will, plural(others, "holder"))
 	}
 	together := 1
-	for together < len(l.Queue) && first.Mode == lockapi.Shared && l.Queue[together].Mode == lockapi.Shared && (l.Limit == 0 || int64(others+together) < l.Limit) {
+	for together < len(l.Queue) && first.Set+l.Queue[together].Set == 0 && first.Mode == lockapi.Shared && l.Queue[together].Mode == lockapi.Shared && (l.Limit == 0 || int64(others+together) < l.Limit) {
 		together++
 	}
 	if together > 1 {
