@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,14 +28,25 @@ type file struct {
 // carried returns the source files that go into each archive.
 func (r release) carried() (files []file, err error) {
 	names := []string{"LICENSE", "README.md", "CHANGELOG.md"}
-	for _, pattern := range []string{"configs/*.yaml", "configs/*/*", "docs/*.md"} {
-		more, err := filepath.Glob(filepath.Join(r.root, pattern))
+	more, err := filepath.Glob(filepath.Join(r.root, "docs", "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(filepath.Join(r.root, "configs"), func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			more = append(more, name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range more {
+		name, err := filepath.Rel(r.root, name)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range more {
-			names = append(names, strings.TrimPrefix(filepath.ToSlash(strings.TrimPrefix(name, r.root)), "/"))
-		}
+		names = append(names, filepath.ToSlash(name))
 	}
 	for _, name := range names {
 		body, err := os.ReadFile(filepath.Join(r.root, name))
