@@ -50,10 +50,5 @@ func sets() []Mutant {
 			overlay.Edit{File: "client/release.go",
 				Old: "for ; r.done <= len(a.with); r.done++ {",
 				New: "for ; r.done < len(a.with); r.done++ {"}},
-		{"sdk-knows-the-first-of-several", "guarantees", "a hold ends with the first lock that is lost",
-			"an operator releases one of several locks",
-			overlay.Edit{File: "client/acquisitions.go",
-				Old: "if a.phase != holding || a.short || !a.has(token) {",
-				New: "if a.phase != holding || a.short || a.token != token {"}},
 	}
 }
