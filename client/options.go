@@ -70,8 +70,8 @@ func Priority(n int) LockOption { return func(o *lockOptions) { o.priority = n }
 // With makes Lock acquire further locks with the first, at most lockapi.MaxSet
 // in all. It gets all of them at once or none, in the same mode, and waits for
 // all in one queue position. So callers that name the same locks in different
-// orders never wait for each other. The Held stands for all: it ends with the
-// first that is lost, and Unlock releases all.
+// orders never wait for each other. The Held is one for all locks: it ends with
+// the first loss, and Unlock releases all.
 func With(paths ...string) LockOption {
 	return func(o *lockOptions) { o.with = append(slices.Clip(o.with), paths...) }
 }

@@ -121,8 +121,8 @@ func (a *acquire) exit() {
 	}
 }
 
-// shared returns the registration at which all calls for the same locks meet,
-// whatever their order.
+// shared returns the registration that all calls for the same locks have, in any
+// order of the paths.
 func (a *acquire) shared() *registered {
 	least := &a.registered
 	for i := range a.with {

@@ -53,7 +53,7 @@ func TestSetsAreGrantedTogether(t *testing.T) {
 }
 
 // TestSetInTheMomentOfTheBreak: the caller is gone as its locks are granted. All
-// undelivered grants are withdrawn; those of a kept position become events.
+// undelivered grants are withdrawn; grants of a kept position become events.
 func TestSetInTheMomentOfTheBreak(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {

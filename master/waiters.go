@@ -184,14 +184,7 @@ func (o *office) busy(key claimKey) bool {
 	return o.waiters.claims[key] != nil
 }
 
-// exit ends a call's registration, however the call ended.
-func (o *office) exit(by *Caller, r *registered) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.leave(by, r)
-}
-
-// leave is exit. o.mu is held.
+// leave ends a call's registration, however the call ended. o.mu is held.
 func (o *office) leave(by *Caller, r *registered) {
 	key, c := r.key, r.claim
 	c.leave(r.waiter)

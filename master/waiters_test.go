@@ -305,6 +305,13 @@ func enter(o *office, key claimKey) (*acquires, *waiter) {
 	return o.waiters.enter(key)
 }
 
+// exit ends the registration of a call by itself.
+func (o *office) exit(by *Caller, r *registered) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.leave(by, r)
+}
+
 // breakOff lets the call find that its caller has gone.
 func (a *acquire) breakOff(place uint64) {
 	ctx, cancel := context.WithCancel(context.Background())

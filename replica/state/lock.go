@@ -158,8 +158,8 @@ func (e *editor) settle(path string) {
 	}
 }
 
-// settleOne settles one lock. Where the head was a set, the other locks of the
-// set are to be settled, too: it appends them to others.
+// settleOne settles one lock. If the head was a set, the other locks of the set
+// must be settled, too: settleOne appends them to others.
 func (e *editor) settleOne(path string, others []string) []string {
 	n := e.node(path)
 	for n.Waiters > 0 {

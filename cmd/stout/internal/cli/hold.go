@@ -275,7 +275,7 @@ func (h *heldLock) describe(e child.Event) string {
 	return happened(e, h.flags.command[0], why, fmt.Sprintf("%s is lost in %s", path, human(h.flags.ttl)))
 }
 
-// oneOf introduces the paths of which the cell has ended one hold.
+// oneOf introduces several paths if the cell has ended only one hold.
 func (h *heldLock) oneOf() string {
 	if len(h.flags.paths) > 1 {
 		return "one of "

@@ -115,7 +115,7 @@ func (c *listLocks) showQueue(l lockapi.Lock) {
 	}
 }
 
-// among says that a position waits for several locks at once.
+// among describes a position that waits for several locks at once.
 func among(locks int) string {
 	if locks == 0 {
 		return ""
