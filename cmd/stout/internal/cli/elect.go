@@ -48,14 +48,8 @@ func (c *electCommand) run(ctx context.Context, args []string) error {
 		return usagef("unexpected argument %q", before[1]).hint("give the leader's value by --value, and the command after --: stout elect %s --value %s -- CMD", before[0], before[1])
 	}
 	if !c.listen {
-		return c.lead(ctx, args, func(ctx context.Context, h *heldLock) error {
-			value := c.value
-			if value == "" {
-				value = h.flags.name
-			}
-			_, err := h.session.Put(ctx, h.Path(), []byte(value), client.Ephemeral(), client.While(h.Held))
-			return err
-		})
+		c.lockFlags.prepare, c.retract = c.publish, c.withdraw
+		return c.lead(ctx, args)
 	}
 	args, command := c.behindDash(args)
 	switch {
@@ -86,4 +80,21 @@ func (c *electCommand) run(ctx context.Context, args []string) error {
 		}
 	}
 	return nil
+}
+
+// publish writes the leader's value.
+func (c *electCommand) publish(ctx context.Context, h *heldLock) error {
+	value := c.value
+	if value == "" {
+		value = h.flags.name
+	}
+	_, err := h.session.Put(ctx, h.Path(), []byte(value), client.Ephemeral(), client.While(h.Held))
+	return err
+}
+
+// withdraw deletes the leader's value while it still leads. If that fails, the
+// value ends with the session.
+func (c *electCommand) withdraw(ctx context.Context, h *heldLock) error {
+	_, err := h.session.Delete(ctx, h.Path(), client.While(h.Held))
+	return err
 }

@@ -312,6 +312,11 @@ func (h *heldLock) lost(why error) *failure {
 func (a *app) giveBack(h *heldLock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience(h.session))
 	defer cancel()
+	if h.flags.retract != nil {
+		first, done := context.WithTimeout(ctx, closePatience(h.session)/2)
+		_ = wait.Do(first, func() error { return h.flags.retract(first, h) })
+		done()
+	}
 	left, began := h.Remaining(), time.Now()
 	err := wait.Do(ctx, func() error { return h.Unlock(context.Background()) })
 	switch {

@@ -34,8 +34,9 @@ type lockFlags struct {
 
 	conflictCode, unavailableCode, lostCode int
 
-	// prepare runs when the lock is held, before the command; it may be nil.
-	prepare func(context.Context, *heldLock) error
+	// prepare runs when the lock is held, before the command, and retract before
+	// the release. Each may be nil.
+	prepare, retract func(context.Context, *heldLock) error
 }
 
 // lockTimeout is the default of --timeout for a lock that waits, long enough
@@ -159,11 +160,10 @@ func addName(flags *pflag.FlagSet, name *string) {
 	flags.StringVar(name, "name", "", "`name` of the session, for operators (default user@host)")
 }
 
-func (c *lockCommand) run(ctx context.Context, args []string) error { return c.lead(ctx, args, nil) }
+func (c *lockCommand) run(ctx context.Context, args []string) error { return c.lead(ctx, args) }
 
-// lead takes the lock in args and runs the command there under it, after
-// prepare.
-func (c *lockCommand) lead(ctx context.Context, args []string, prepare func(context.Context, *heldLock) error) error {
+// lead takes the lock in args and runs the command there under it.
+func (c *lockCommand) lead(ctx context.Context, args []string) error {
 	args, command := c.behindDash(args)
 	switch {
 	case command != nil && len(command) == 0:
@@ -175,7 +175,7 @@ func (c *lockCommand) lead(ctx context.Context, args []string, prepare func(cont
 			hint("write the command after --: stout lock %s -- %s", args[0], commandLine(args[1:]))
 	}
 	f := &c.lockFlags
-	f.path, f.paths, f.command, f.prepare = strings.Join(args, ", "), args, command, prepare
+	f.path, f.paths, f.command = strings.Join(args, ", "), args, command
 	for i, path := range f.paths {
 		if err := validPath(path); err != nil {
 			return err
