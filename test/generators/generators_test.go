@@ -164,10 +164,11 @@ func prepare(t *testing.T, name string, document []byte) string {
 	return dir
 }
 
-var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
+// besides matches what does not belong to a command's own output: colors, and
+// the modules that the go command fetches first.
+var besides = regexp.MustCompile("\x1b\\[[0-9;]*m|(?m:^go: downloading .*\n)")
 
-// run runs a command, which must succeed, and returns its output without
-// colors.
+// run runs a command, which must succeed, and returns its own output.
 func run(t *testing.T, dir, command string) string {
 	t.Helper()
 	args := strings.Fields(command)
@@ -177,7 +178,7 @@ func run(t *testing.T, dir, command string) string {
 	if err != nil {
 		t.Fatalf("%s in %s: %v\n%s", command, dir, err, out)
 	}
-	return colors.ReplaceAllString(string(out), "")
+	return besides.ReplaceAllString(string(out), "")
 }
 
 func must(t *testing.T, err error) {
