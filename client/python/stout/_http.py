@@ -11,6 +11,8 @@ import re
 import socket
 import ssl
 import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as LateResult
 from email.message import Message
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, Union
 from urllib.parse import quote, urlsplit
@@ -240,6 +242,7 @@ class Endpoint:
         self._probing = False
         self._idle = []
         self._waiting: Set[socket.socket] = set()
+        self._lookup: Optional["Future[List[Any]]"] = None  # of the name, under way
 
     def failed(self) -> None:
         """Pass the replica over until it answers, and end the calls that wait there."""
@@ -296,9 +299,43 @@ class Endpoint:
         else:
             conn = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         conn.auto_open = 0  # http.client would repeat a request on a new connection
+        setattr(conn, "_create_connection", self._dial)
         conn.connect()
         conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return conn
+
+    def _dial(self, address: Tuple[str, int], timeout: float, *more: Any) -> socket.socket:
+        """Connect to the first address of the host that accepts.
+
+        A thread looks the name up, since getaddrinfo has no bound of its own.
+        """
+        lookup = self._lookup
+        if lookup is None:
+            lookup = self._lookup = Future()
+            try:
+                threading.Thread(target=self._look_up, args=(lookup,), name="stout-lookup", daemon=True).start()
+            except RuntimeError:  # the program is ending
+                self._look_up(lookup)
+        try:
+            found = lookup.result(timeout)
+        except LateResult:
+            self._lookup = None  # the next call looks again
+            raise TimeoutError(f"the lookup of {self.host!r} took longer than {timeout:.1f} s") from None
+        why: Exception = OSError(f"{self.host} has no address")
+        for *_, to in found:
+            try:
+                host, _ = socket.getnameinfo(to, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
+                return socket.create_connection((host, self.port), timeout)
+            except OSError as e:
+                why = e
+        raise why
+
+    def _look_up(self, lookup: "Future[List[Any]]") -> None:
+        try:
+            lookup.set_result(socket.getaddrinfo(self.host, self.port, 0, socket.SOCK_STREAM))
+        except Exception as e:  # of the waiting calls
+            lookup.set_exception(e)
+        self._lookup = None
 
     def send(
         self,

@@ -103,6 +103,17 @@ class EndpointTest(unittest.TestCase):
             e.answered()
             self.assertFalse(e.is_bad())
 
+    def test_the_lookup_of_a_name_is_bounded(self):
+        end = threading.Event()
+        self.addCleanup(end.set)
+        with mock.patch.object(socket, "getaddrinfo", side_effect=lambda *_: end.wait() and []) as lookup:
+            e = _http.Endpoint("http://name:1", self.tls)
+            for _ in range(2):
+                with self.assertRaisesRegex(_http.NoAnswer, "the lookup of 'name' took longer") as caught:
+                    e.send("GET", "/", {}, None, 0.01, _http.Cut())
+                self.assertFalse(caught.exception.sent)
+            self.assertEqual(lookup.call_count, 2)
+
     def test_waiting_calls_end_when_their_replica_fails(self):
         e = _http.Endpoint("http://a:1", self.tls)
         ours, theirs = socket.socketpair()
