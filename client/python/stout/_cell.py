@@ -566,7 +566,7 @@ class Cell:
         if guard is not None:
             if guard.lost.is_set():
                 raise error("not_held", f"{guard.sequencer}: the guarding hold has ended here: {guard.lost.reason}")
-            query.append(("sequencer", guard.sequencer))
+            query += [("sequencer", sequencer) for sequencer in guard.sequencers]
         where = path_of(path) if method != "POST" else path_of(path + "0" * 16)[:-16]
         return Call(
             method, "/v1/files" + where + ("?" + urlencode(query) if query else ""), headers=headers, check=check

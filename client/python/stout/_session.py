@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from . import _clock
 from ._cell import Call, Cell, File, encode, seconds, whole
 from ._http import Answer, Cut, CutOff, Endpoint, NoAnswer, path_of
+from ._watch import Watch
 from .errors import LockLost, SessionEnded, StoutError, Unavailable, error
 
 _log = logging.getLogger("stout")
@@ -96,22 +97,29 @@ class Lost:
 
 
 class Held:
-    """One hold of a lock.
+    """One hold of a lock, or of several.
 
     `lost.is_set()` reads the clock: while it is false, no other session has the
     lock, unless an operator has just released it by force. A hold that was lost
-    stays lost. Send `token` with each request to the guarded resource.
+    stays lost. Send `token` with each request to the guarded resource. `paths`,
+    `tokens` and `sequencers` are those of all locks, in the order of the request;
+    `path`, `token` and `sequencer` of the first.
     """
 
-    def __init__(
-        self, session: "Session", path: str, handle: str, shared: bool, priority: int, token: int, sequencer: str
-    ):
-        self.session, self.path, self.handle, self.priority = session, path, handle, priority
-        self.shared, self.token, self.sequencer = shared, token, sequencer
-        self.lost = Lost(session)
+    def __init__(self, session: "Session", a: "_Acquisition", tokens: Tuple[int, ...]):
+        mode = a.request["mode"]
+        self.session, self.handle, self.priority = session, a.handle, int(a.request.get("priority", 0))
+        self.shared, self.paths, self.tokens = mode == "shared", a.paths, tokens
+        self.sequencers: Tuple[str, ...] = tuple(f"{mode}:{token}:{path}" for path, token in zip(a.paths, tokens))
+        self.path, self.token = a.paths[0], tokens[0]
+        self.sequencer: str = self.sequencers[0]
+        self.lost: Lost = Lost(session)
         self._release = threading.Lock()
         self._outcome: Union[None, bool, StoutError] = None
-        self._repeated = False
+        self._grants = {(path, a.handle, token) for path, token in zip(a.paths, tokens)}
+        self._left = list(zip(a.paths, tokens))  # not released yet
+        self._repeated = False  # an earlier call may have released what is left
+        self._missed = False  # a lock that was released was not held
 
     @property
     def remaining(self) -> float:
@@ -141,8 +149,8 @@ class Held:
         """Wait until the next wait in the lock's queue has a higher priority than this hold.
 
         The program can then end its work and release the lock, which that wait
-        gets in the same step. Returns False after `timeout`, or when the hold
-        has ended.
+        gets in the same step. A wait for several locks does not count: it may not
+        get the others. Returns False after `timeout`, or when the hold has ended.
         """
         end = None if timeout is None else _clock.now() + timeout
         return self.session._await_priority(self, end)
@@ -161,6 +169,10 @@ class Held:
                 raise self._outcome.again()
 
 
+# Holds (path, handle, token, whether unclaimed) and waits of a session in the cell.
+_State = Tuple[List[Tuple[str, str, int, bool]], List[Tuple[str, str]]]
+
+
 class _Keepalive(NamedTuple):
     ttl: float
     held: float
@@ -170,12 +182,15 @@ class _Keepalive(NamedTuple):
 
 
 class _Acquisition:
-    """One handle's state at one lock, from the first request to the release."""
+    """One handle's state at its locks, from the first request to the release."""
 
-    def __init__(self, path: str, handle: str, request: Dict[str, Any], above: int):
-        self.path, self.handle, self.request, self.above = path, handle, request, above
+    def __init__(self, paths: Tuple[str, ...], handle: str, request: Dict[str, Any], above: int):
+        self.paths, self.handle, self.request, self.above = paths, handle, request, above
+        self.names = " and ".join(paths)
         self.cut = Cut()
         self.held: Optional[Held] = None
+        self.anew = False  # a part of several locks was given back, to begin anew
+        self.short = False  # one of several locks is lost; the others are held until the release
         self.lost_token = 0  # the highest token of a grant that the cell reports as lost
         self.unsettled = False  # a request may yet arrive at the cell
         self.resting = False  # the cell certainly has no part of it
@@ -441,7 +456,7 @@ class Session:
     def _notice(self, kind: str, path: str, handle: str, token: int) -> None:
         with self._cond:
             a = self._known.get(handle)
-            if a is None or a.path != path:
+            if a is None or path not in a.paths:
                 self._orphan = self._orphan or kind in ("lock_granted", "lock_lost")
             elif kind == "lock_lost":
                 self._orphan = True  # a late request may have got the lock again
@@ -451,10 +466,15 @@ class Session:
                 a.cut.cut()  # ask again, for the answer that counts
 
     def _lose(self, a: _Acquisition, token: int) -> None:
-        """End the hold of a grant that the cell no longer knows. The lock is held."""
-        if a.held is not None and a.held.token <= token:
-            self._known.pop(a.handle, None)
-            a.held.lost._end(error("lock_lost", f"the cell no longer counts {a.path} as held by this session"))
+        """End the hold of a grant that the cell no longer knows. The lock is held.
+
+        The grants of several locks are later than all former ones of the handle.
+        """
+        if a.held is not None and min(a.held.tokens) <= token:
+            a.short = len(a.paths) > 1
+            if not a.short:
+                self._known.pop(a.handle, None)
+            a.held.lost._end(error("lock_lost", f"the cell no longer counts {a.names} as held by this session"))
 
     # Comparison of the holds here with the cell's.
 
@@ -473,7 +493,7 @@ class Session:
             if not (self._new_master or self._orphan or self._overdue or lost):
                 return
             self._overdue = True
-            held = {a.handle: a.held.token for a in self._known.values() if a.held is not None}
+            held = {a.handle: a.held for a in self._known.values() if a.held is not None}
         end = now + min(max(self.ttl / 6, 0.2), _SETTLE)
         try:
             state = self.cell.do(Call("GET", "/v1/sessions/" + self.id, check=self._check_state), end - now)
@@ -490,7 +510,7 @@ class Session:
                 raise
             self._new_master = True  # the next keepalive repeats it
 
-    def _check_state(self, v: Any, _: Answer) -> Tuple[List[Tuple[str, str, int, bool]], List[Tuple[str, str]]]:
+    def _check_state(self, v: Any, _: Answer) -> _State:
         if v["id"] != self.id:
             raise ValueError("the state of another session")
         holds = [
@@ -499,9 +519,7 @@ class Session:
         ]
         return holds, [(str(w["path"]), str(w["handle"])) for w in v.get("waits") or []]
 
-    def _settle(
-        self, held: Dict[str, int], state: Tuple[List[Tuple[str, str, int, bool]], List[Tuple[str, str]]], end: float
-    ) -> bool:
+    def _settle(self, held: Dict[str, Held], state: _State, end: float) -> bool:
         """Process the session's state in the cell, read after `held`.
 
         Reports whether all of it was done by `end`.
@@ -509,11 +527,11 @@ class Session:
         holds, waits = state
         claims: List[_Acquisition] = []
         with self._cond:
-            there = {handle: token for _, handle, token, _ in holds}
-            for handle, token in held.items():
+            there = {h[:3] for h in holds}
+            for handle, hold in held.items():
                 a = self._known.get(handle)
-                if a is not None and there.get(handle) != token:
-                    self._lose(a, token)
+                if a is not None and not hold._grants <= there:
+                    self._lose(a, hold.token)
             ours = [(p, h) for p, h, _, _ in holds] + waits
             orphans = [(p, h) for p, h in ours if h.startswith(self._prefix) and h not in self._known]
             for _, handle, token, unclaimed in holds:
@@ -521,7 +539,7 @@ class Session:
                 if unclaimed and a is not None:
                     if a.held is None:
                         a.cut.cut()  # the request is repeated
-                    elif a.held.token == token:
+                    elif token in a.held.tokens and not a.short and a not in claims:
                         claims.append(a)
         try:
             for a in claims:  # first: the cell revokes them after a short time
@@ -539,12 +557,12 @@ class Session:
         call = self._acquire_call(a)
         call.body = encode({**a.request, "wait_ms": 0, "queue": False})
         try:
-            token = self.cell.do(call, timeout)[0]
+            tokens = self.cell.do(call, timeout)
         except StoutError as e:
-            if e.code not in ("lock_held", "lock_delayed"):
+            if e.code not in ("lock_held", "lock_delayed", "conflict"):
                 raise
-            token = 0
-        if token != held.token:
+            tokens = ()
+        if tokens != held.tokens:
             with self._cond:
                 self._lose(a, held.token)
         if call.unsettled or held.lost.is_set():
@@ -555,7 +573,7 @@ class Session:
     def lock(
         self,
         path: str,
-        *,
+        *more: str,
         wait: Optional[float] = None,
         shared: bool = False,
         limit: int = 0,
@@ -568,26 +586,31 @@ class Session:
         request remains: what cannot be withdrawn at once is withdrawn in the
         background. `limit` makes it a semaphore. `priority`, from 0 to 100, puts
         the wait before waits of lower priority.
+
+        With `more` paths it gets all locks at once or none, and waits for all in
+        one queue position. So programs that name the same locks in different
+        orders never wait for each other. The Held is one for all locks: it ends
+        with the first loss, and `release` releases all.
         """
         end = None if wait is None else _clock.now() + (seconds("wait", wait) or _LATE)
-        return self._lock(path, end, wait == 0, shared, limit, lock_delay, priority)
+        return self._lock((path, *more), end, wait == 0, shared, limit, lock_delay, priority)
 
     def try_lock(
         self,
         path: str,
-        *,
+        *more: str,
         shared: bool = False,
         limit: int = 0,
         lock_delay: float = 0.0,
         timeout: Optional[float] = None,
     ) -> Held:
-        """Acquire a lock if it is available at once, or raise LockHeld."""
+        """Acquire a lock, or several, if available at once, or raise LockHeld."""
         end = _clock.now() + seconds("timeout", self.cell.timeout if timeout is None else timeout)
-        return self._lock(path, end, True, shared, limit, lock_delay, 0)
+        return self._lock((path, *more), end, True, shared, limit, lock_delay, 0)
 
     def _lock(
         self,
-        path: str,
+        paths: Tuple[str, ...],
         end: Optional[float],
         now_only: bool,
         shared: bool,
@@ -595,7 +618,8 @@ class Session:
         lock_delay: float,
         priority: int,
     ) -> Held:
-        path_of(path)
+        for path in paths:
+            path_of(path)
         last = None if end is None else end if now_only else end + _LATE
         if not 0 <= priority <= _HIGHEST:
             raise error("invalid_argument", f"priority is {priority}; it must be between 0 and {_HIGHEST}")
@@ -610,8 +634,9 @@ class Session:
                 "limit": limit,
                 "lock_delay_ms": round(lock_delay * 1000),
                 **({"priority": priority} if priority else {}),
+                **({"with": paths[1:]} if paths[1:] else {}),
             }
-            a = self._known[handle] = _Acquisition(path, handle, request, self.cell.tokens.value)
+            a = self._known[handle] = _Acquisition(paths, handle, request, self.cell.tokens.value)
         try:
             return self._hold(a, self._ask(a, end, last, now_only), last)
         except CutOff:
@@ -627,24 +652,26 @@ class Session:
             raise
 
     def _acquire_call(self, a: _Acquisition) -> Call:
-        def check(v: Any, _: Answer) -> Tuple[int, str]:
+        def check(v: Any, _: Answer) -> Tuple[int, ...]:
             for name in ("session", "handle", "mode"):
                 if v[name] != a.request[name]:
                     raise ValueError(f"a grant of another {name}")
-            if v["path"] != a.path:
-                raise ValueError("a grant of another path")
-            if v["state"] == "queued":
-                return 0, ""
-            token = whole(v["token"], a.above + 1)
-            if v["state"] != "held" or v["sequencer"] != f"{v['mode']}:{token}:{a.path}":
+            queued = v["state"] == "queued"
+            parts = [v] if queued else [v, *(v.get("with") or [])]
+            if tuple(p["path"] for p in parts) != (a.paths[:1] if queued else a.paths):
+                raise ValueError("a grant of another path, or of another number of locks")
+            if queued:
+                return ()
+            tokens = tuple(whole(p["token"], a.above + 1) for p in parts)
+            if v["state"] != "held" or any(p["sequencer"] != f"{v['mode']}:{p['token']}:{p['path']}" for p in parts):
                 raise ValueError(f"the state {str(v['state'])[:20]!r} and another sequencer")
-            return token, str(v["sequencer"])
+            return tokens
 
-        call = Call("PUT", "/v1/locks" + path_of(a.path), check=check, settles="*")
+        call = Call("PUT", "/v1/locks" + path_of(a.paths[0]), check=check, settles="*")
         call.cut = a.cut
         return call
 
-    def _ask(self, a: _Acquisition, end: Optional[float], last: Optional[float], now_only: bool) -> Tuple[int, str]:
+    def _ask(self, a: _Acquisition, end: Optional[float], last: Optional[float], now_only: bool) -> Tuple[int, ...]:
         """Repeat the request until it is granted or refused, or the wait is over."""
         pause = _clock.Backoff()
         while True:
@@ -658,9 +685,9 @@ class Session:
             call.renew = renew
             began = _clock.now()
             try:
-                token, sequencer = self.cell.do(call, None if last is None else last - began)
-                if token:
-                    return token, sequencer
+                tokens: Tuple[int, ...] = self.cell.do(call, None if last is None else last - began)
+                if tokens:
+                    return tokens
             except CutOff:
                 self._check()
             except StoutError as e:
@@ -672,30 +699,29 @@ class Session:
                 )
                 if e.code == "session_not_found":
                     raise self._expire() from e
-                raise
+                if e.code != "conflict" or a.anew or len(a.paths) == 1:
+                    raise
+                a.anew = True  # the answer with several grants was lost, and one has been released by force
+                self._withdraw(a, last)
             finally:
                 a.unsettled = a.unsettled or call.unsettled
             if end is not None and _clock.now() >= end:
-                raise error("lock_held", f"{a.path} was not granted in time")
+                raise error("lock_held", f"{a.names} was not granted in time")
             if _clock.now() - began < min(call.wait, 1.0):
                 a.cut.pause(pause.next())
             else:
                 pause.reset()
 
-    def _hold(self, a: _Acquisition, grant: Tuple[int, str], last: Optional[float]) -> Held:
-        token, sequencer = grant
+    def _hold(self, a: _Acquisition, tokens: Tuple[int, ...], last: Optional[float]) -> Held:
         while True:
             self._await_safe(last)
             with self._cond:
                 self._look()
                 if self._lease.state != SAFE:
                     continue
-                shared, priority = a.request["mode"] == "shared", a.request.get("priority", 0)
-                held = Held(self, a.path, a.handle, shared, priority, token, sequencer)
-                a.held = held
-                if token <= a.lost_token:
-                    self._lose(a, token)
-            self.cell.tokens.note(token)
+                held = a.held = Held(self, a, tokens)
+                self._lose(a, a.lost_token)
+            self.cell.tokens.note(max(tokens))
             return held
 
     def _resume(self, held: Held, timeout: float) -> Held:
@@ -708,15 +734,15 @@ class Session:
             with self._cond:
                 self._look()
                 a = self._known.get(held.handle)
-                if a is None or a.held is None or held._outcome is not None:
+                if a is None or a.held is None or a.short or held._outcome is not None:
                     raise error("lock_lost", f"{held.path} was released, or the cell no longer has the grant")
                 if not a.held.lost.is_set():
                     return a.held  # resumed by another thread
-                if not any(token == held.token and handle == held.handle for _, handle, token, _ in holds):
+                if not held._grants <= {h[:3] for h in holds}:
                     self._lose(a, held.token)
-                    raise error("lock_lost", f"the cell no longer counts {held.path} as held by this session")
+                    raise error("lock_lost", f"the cell no longer counts {a.names} as held by this session")
                 if self._lease.state == SAFE:
-                    a.held = Held(self, held.path, held.handle, held.shared, held.priority, held.token, held.sequencer)
+                    a.held = Held(self, a, held.tokens)
                     return a.held
 
     def _await_priority(self, held: Held, end: Optional[float]) -> bool:
@@ -724,20 +750,24 @@ class Session:
             left = self.cell.timeout if end is None else min(end - _clock.now(), self.cell.timeout)
             return 0.0 if held.lost.is_set() else max(left, 0.0)
 
-        def is_next(v: Any, _: Answer) -> bool:
-            if v["path"] != held.path:
-                raise ValueError("the state of another lock")
-            return any(whole(w.get("priority", 0)) > held.priority for w in v.get("queue") or [])
+        def is_next(path: str) -> bool:
+            def check(v: Any, _: Answer) -> bool:
+                if v["path"] != path:
+                    raise ValueError("the state of another lock")
+                return any(
+                    whole(w.get("priority", 0)) > held.priority and not w.get("set") for w in v.get("queue") or []
+                )
 
-        read = "/v1/locks" + path_of(held.path) + "?waiters=1"
+            return bool(self.cell.do(Call("GET", "/v1/locks" + path_of(path) + "?waiters=1", check=check), left()))
+
         pause = _clock.Backoff()
         while left():
             done = threading.Event()
             try:
                 after = self.cell.revision(timeout=left())
-                if self.cell.do(Call("GET", read, check=is_next), left()):
+                if any(map(is_next, held.paths)):
                     return True
-                with self.cell.watch(path=held.path, types=("lock_contended",), after=after) as watch:
+                with Watch(self.cell, [], held.paths, after, ["lock_contended"], False) as watch:
 
                     def bound() -> None:
                         while left() and not done.wait(min(left(), _LOOK)):
@@ -746,7 +776,7 @@ class Session:
 
                     threading.Thread(target=bound, name="stout-priority", daemon=True).start()
                     for _ in watch:
-                        if self.cell.do(Call("GET", read, check=is_next), left()):
+                        if any(map(is_next, held.paths)):
                             return True
             except Unavailable:
                 held.lost.wait(min(pause.next(), left()))
@@ -767,11 +797,16 @@ class Session:
         with self._cond:
             self._known.pop(a.handle, None)
 
+    def _withdraw(self, a: _Acquisition, last: Optional[float]) -> None:
+        end = _clock.now() + _time_to_settle(last)
+        for path in a.paths:
+            self.cell.do(self._release_call(path, a.handle, 0), end - _clock.now())
+
     def _leave(self, a: _Acquisition, last: Optional[float]) -> None:
         """Remove a request that was given up from the cell."""
         if not a.resting and self._over is None:
             try:
-                self.cell.do(self._release_call(a.path, a.handle, 0), _time_to_settle(last))
+                self._withdraw(a, last)
             except StoutError as e:
                 if e.code != "session_not_found":
                     self._forget(a)
@@ -785,10 +820,13 @@ class Session:
         """Return the error of a wait that is over, with the present holders."""
         if e.code != "lock_held" or e.fields.get("holders") is not None:
             return e
+        lock: Dict[str, Any] = {}
         try:
-            lock = self.cell.do(
-                Call("GET", "/v1/locks" + path_of(a.path), check=lambda v, _: dict(v)), _time_to_settle(last)
-            )
+            for path in a.paths:
+                call = Call("GET", "/v1/locks" + path_of(path), check=lambda v, _: dict(v))
+                lock = self.cell.do(call, _time_to_settle(last))
+                if lock.get("holders") or lock.get("delay_remaining_ms"):
+                    break
         except StoutError as unknown:
             return error("no_master", f"{e.detail}, and it is unknown whether it is held: {unknown}")
         return error(
@@ -799,6 +837,7 @@ class Session:
 
     def _release(self, held: Held, timeout: float) -> Union[bool, StoutError]:
         """Release a hold. It ends here first, so that the work stops before."""
+        end, repeated = _clock.now() + timeout, held._repeated
         self._look()
         with self._cond:
             was_lost = None if held._repeated else held.lost.reason
@@ -810,9 +849,14 @@ class Session:
                 return was_lost or error("lock_lost", "the lock was lost")
             if was_lost:
                 self._known.pop(held.handle, None)  # resume fails from now on
-        call = self._release_call(held.path, held.handle, held.token)
+                self._orphan = True  # a late request may have got the lock again
         try:
-            released = self.cell.do(call, timeout)
+            while held._left:
+                path, token = held._left[0]
+                call = self._release_call(path, held.handle, token)
+                released = self.cell.do(call, end - _clock.now())
+                held._missed = held._missed or not (released or call.unsettled or repeated)
+                del held._left[0]
         except StoutError as e:
             if e.code == "session_not_found":
                 return self._expire()
@@ -827,7 +871,7 @@ class Session:
             self._known.pop(held.handle, None)
         if was_lost:
             return was_lost
-        if released or call.unsettled or held._repeated:
+        if not held._missed:
             return True
         return error("lock_lost", "the cell no longer counted the lock as held")
 

@@ -63,9 +63,9 @@ def lock(c: Command) -> Command:
     s = objects[c["session"]]
     mode: Command = {"shared": c.get("mode") == "shared", "limit": c.get("limit", 0)}
     if c["op"] == "try_lock":
-        return taken(c, s.try_lock(c["path"], timeout=timeout(c), **mode))
+        return taken(c, s.try_lock(c["path"], *c.get("with", ()), timeout=timeout(c), **mode))
     wait = c["wait_ms"] / 1000 if "wait_ms" in c else None
-    return taken(c, s.lock(c["path"], wait=wait, priority=c.get("priority", 0), **mode))
+    return taken(c, s.lock(c["path"], *c.get("with", ()), wait=wait, priority=c.get("priority", 0), **mode))
 
 
 def taken(c: Command, held: stout.Held) -> Command:
@@ -80,7 +80,7 @@ def taken(c: Command, held: stout.Held) -> Command:
             write({"report": "lost", "hold": name, "code": code})
 
     c["then"] = lambda: threading.Thread(target=report, daemon=True).start()
-    return {"token": held.token, "sequencer": held.sequencer}
+    return {"token": held.token, "sequencer": held.sequencer, "sequencers": held.sequencers}
 
 
 def held(c: Command) -> Command:

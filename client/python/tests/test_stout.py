@@ -366,10 +366,15 @@ class SessionTest(unittest.TestCase):
         self.cell = stout.Cell("http://a:1")
         self.session = _session.Session(self.cell, "id", "", 10.0, 3, 110.0)
 
-    def hold(self, path="/a", token=7):
-        a = _session._Acquisition(path, self.session._prefix + "1", {"mode": "exclusive"}, 0)
+    def acquisition(self, *paths):
+        request = {"session": "id", "handle": self.session._prefix + "1", "mode": "exclusive"}
+        a = _session._Acquisition(paths, request["handle"], request, 0)
         self.session._known[a.handle] = a
-        return self.session._hold(a, (token, "exclusive:%d:%s" % (token, path)), None)
+        return a
+
+    def hold(self, *paths, token=7):
+        paths = paths or ("/a",)
+        return self.session._hold(self.acquisition(*paths), tuple(range(token, token + len(paths))), None)
 
     def keepalive(self, sent, held=0.0, ttl=10.0, epoch=3, events=()):
         return self.session._renewed(sent, _session._Keepalive(ttl, held, epoch, list(events), 0))
@@ -528,10 +533,65 @@ class SessionTest(unittest.TestCase):
         self.assertEqual([cause in line for line in log.output], [True, True])
 
     def test_a_loss_before_the_grant_arrives(self):
-        a = _session._Acquisition("/a", self.session._prefix + "1", {"mode": "exclusive"}, 0)
-        self.session._known[a.handle] = a
-        self.keepalive(sent=100, events=[(1, "lock_lost", "/a", a.handle, 7)])
-        self.assertTrue(self.session._hold(a, (7, "exclusive:7:/a"), None).lost.is_set())
+        a = self.acquisition("/a", "/b")
+        self.keepalive(sent=100, events=[(1, "lock_lost", "/b", a.handle, 8)])
+        self.assertTrue(self.session._hold(a, (7, 8), None).lost.is_set())
+
+    def test_grants_of_several_locks_are_checked(self):
+        check = self.session._acquire_call(self.acquisition("/a", "/b")).check
+        claim = {"session": "id", "handle": self.session._prefix + "1", "mode": "exclusive"}
+        part = {"path": "/b", "token": 8, "sequencer": "exclusive:8:/b"}
+        right = {**claim, "path": "/a", "state": "held", "token": 7, "sequencer": "exclusive:7:/a", "with": [part]}
+        self.assertEqual(check(right, None), (7, 8))
+        self.assertEqual(check({**claim, "path": "/a", "state": "queued", "position": 1}, None), ())
+        for wrong in (None, [], [part, part], [{**part, "path": "/c"}], [{**part, "token": 0}], [{**part, "token": 9}]):
+            with self.assertRaises(ValueError, msg=wrong):
+                check({**right, "with": wrong}, None)
+
+    def test_the_loss_of_one_of_several_locks(self):
+        held = self.hold("/a", "/b", "/c")
+        self.assertEqual((held.path, held.token, held.tokens), ("/a", 7, (7, 8, 9)))
+        self.assertEqual(held.sequencers, ("exclusive:7:/a", "exclusive:8:/b", "exclusive:9:/c"))
+        self.keepalive(sent=100, events=[(1, "lock_lost", "/b", held.handle, 8)])
+        self.assertEqual(held.lost.reason.code, "lock_lost")
+        there = [("/a", held.handle, 7, True), ("/c", held.handle, 9, False)]
+        with mock.patch.object(self.cell, "do", side_effect=[(there, []), True, False, True]) as do:
+            with self.assertRaises(stout.LockLost):
+                held.resume()
+            self.assertTrue(self.session._settle({held.handle: held}, (there, []), 101.0))
+            self.assertEqual(do.call_count, 1)  # the others are held until the release
+            with self.assertRaises(stout.LockLost):
+                held.release()
+            self.assertEqual(do.call_count, 4)
+        self.assertEqual(self.session._known, {})
+
+    def test_several_locks_are_resumed_together(self):
+        for tokens in ((7, 8), (7, 9), (7,)):
+            held = self.hold("/a", "/b")
+            self.now += 11
+            self.assertTrue(held.lost.is_set())
+            self.keepalive(sent=self.now)
+            there = [(path, held.handle, token, False) for path, token in zip(held.paths, tokens)]
+            with mock.patch.object(self.cell, "do", return_value=(there, [])):
+                if tokens == held.tokens:
+                    self.assertEqual(held.resume().sequencers, held.sequencers)
+                else:
+                    with self.assertRaisesRegex(stout.LockLost, "no longer counts /a and /b"):
+                        held.resume()
+
+    def test_a_release_of_several_locks_that_is_continued(self):
+        down = stout.OutcomeUnknown("outcome_unknown", "")
+        for answers, want in (([True, down, False, True], None), ([False, down, False, True], stout.LockLost)):
+            held = self.hold("/a", "/b", "/c")
+            with mock.patch.object(self.cell, "do", side_effect=answers):
+                with self.assertRaises(stout.OutcomeUnknown):
+                    held.release()
+                outcome = None
+                try:
+                    held.release()
+                except stout.StoutError as e:
+                    outcome = type(e)
+            self.assertIs(outcome, want)
 
     def test_holds_are_compared_with_the_cell(self):
         held = self.hold()
@@ -539,7 +599,7 @@ class SessionTest(unittest.TestCase):
         prefix = self.session._prefix
         orphans = [("/x", prefix + "77"), ("/y", "another-1")]
         with mock.patch.object(self.cell, "do", lambda call, timeout: released.append(call.target)):
-            here = {held.handle: 7}
+            here = {held.handle: held}
             self.assertTrue(self.session._settle(here, ([("/a", held.handle, 7, False)], orphans), 101.0))
             self.assertFalse(held.lost.is_set())
             self.assertEqual(released, ["/v1/locks/x?session=id&handle=" + prefix + "77"])
