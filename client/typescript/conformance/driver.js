@@ -46,7 +46,7 @@ const conditions = (c, signal) => ({
 /** @param {Fields} c @param {AbortSignal} signal */
 async function lock(c, signal) {
 	const session = find(sessions, c.session);
-	const options = { shared: c.mode === "shared", limit: c.limit || undefined, priority: c.priority };
+	const options = { shared: c.mode === "shared", limit: c.limit || undefined, priority: c.priority, with: c.with };
 	const held = await (c.op === "try_lock"
 		? session.tryLock(c.path, { ...options, timeout: c.timeout_ms ?? 30_000, signal })
 		: session.lock(c.path, { ...options, wait: c.wait_ms, signal: c.wait_ms === undefined && c.timeout_ms === undefined ? undefined : signal }));
@@ -62,7 +62,7 @@ function taken(c, held) {
 	};
 	if (held.signal.aborted) report();
 	else held.signal.addEventListener("abort", report);
-	return { token: held.token, sequencer: held.sequencer };
+	return { token: held.token, sequencer: held.sequencer, sequencers: held.sequencers };
 }
 
 /** @param {Fields} c @param {Client} cell @param {AbortController} end */

@@ -175,7 +175,8 @@ export class Files {
 
 	/**
 	 * Makes several changes as one: if all conditions hold, those of `then`, else
-	 * those of `else`. Conditions, operations and results are the contract's.
+	 * those of `else`. Conditions, operations and results are the contract's. For a
+	 * hold, give a condition for each of its `sequencers`.
 	 *
 	 * @param {{if?: object[], then?: object[], else?: object[]}} transaction
 	 * @param {{signal?: AbortSignal}} [options]
@@ -273,7 +274,7 @@ export class Files {
 		for (const h of all)
 			if (typeof h?.sequencer !== "string") throw invalid("while", `while is ${show(h)}; it must be a hold, as lock returns it, or a list of holds`);
 			else if (!h.valid) throw new StoutError("not_held", `${h.sequencer}: the hold has ended here`, { cause: h.error });
-		return { sequencer: all.map((h) => h.sequencer) };
+		return { sequencer: all.flatMap((h) => h.sequencers) };
 	}
 
 	/** @param {number} revision */

@@ -21,6 +21,7 @@ const UNHEARD = new Error("the wait is over, and the cell has not answered");
  * @property {boolean} [shared] hold it together with any number of shared holders
  * @property {number} [limit] a semaphore: shared, with at most so many holders; all name the same limit
  * @property {number} [lockDelay] ms for which nobody gets the lock if this hold's session expires
+ * @property {string | string[]} [with] further locks, in the same mode: all are granted at once or none, after one wait
  * @property {number} [priority] from 0 to 100: waits before those of lower priority; default 0
  * @property {number} [wait] give up after so many ms, with lock_held; default: wait until `signal` ends
  * @property {number} [timeout] ms until the cell must have answered a call with `wait: 0`; default 10000
@@ -54,7 +55,8 @@ export class Locks {
 
 	/** @param {string} path @param {LockOptions} options */
 	async acquire(path, options) {
-		verify.checkPath(path);
+		const paths = [path, options.with ?? []].flat();
+		paths.forEach(verify.checkPath);
 		check("limit", options.limit, 1_000_000);
 		check("lockDelay", options.lockDelay, 60_000, " of ms");
 		check("priority", options.priority, 100);
@@ -62,7 +64,7 @@ export class Locks {
 		check("timeout", options.timeout, Infinity, " of ms");
 		options.signal?.throwIfAborted();
 		if (this.session.error) throw this.session.error;
-		const a = new Acquisition(this, path, this.#prefix + (++this.#serial).toString(36), options);
+		const a = new Acquisition(this, paths, this.#prefix + (++this.#serial).toString(36), options);
 		this.byHandle.set(a.handle, a);
 		try {
 			return await a.obtain();
@@ -105,7 +107,7 @@ export class Locks {
 	notice(e) {
 		if (!this.isOurs(e.handle)) return false;
 		const a = this.byHandle.get(e.handle);
-		const known = a?.path === e.path ? a : undefined;
+		const known = a?.paths.includes(e.path) ? a : undefined;
 		switch (e.type) {
 			case "lock_granted":
 			case "lock_withdrawn":
@@ -139,7 +141,9 @@ function check(name, n, most, unit = "") {
 export class Acquisition {
 	/** @type {"waiting" | "holding" | "leaving" | "gone"} */
 	phase = "waiting";
-	token = 0;
+	/** Of the grants, in the order of the paths. @type {number[]} */
+	tokens = [];
+	short = false; // one of several locks is lost; the others are held until unlock
 	lost = 0; // the highest token of a grant that the cell reports as lost
 	/** The newest view of the hold. @type {Held | undefined} */
 	held;
@@ -149,14 +153,16 @@ export class Acquisition {
 	resting = false; // certainly, the cell has no part of it
 	/** @type {unknown} */
 	withdrawn; // why a withdrawal failed
-	/** @type {{repeated: boolean, outcome?: Promise<void>}} */
-	release = { repeated: false };
+	anew = false; // a part of several locks was given back, to begin anew
+	/** `done` of the locks are released; `missed`: one of those was not held. @type {{repeated: boolean, done: number, missed: boolean, outcome?: Promise<void>}} */
+	release = { repeated: false, done: 0, missed: false };
 
-	/** @param {Locks} locks @param {string} path @param {string} handle @param {LockOptions} options */
-	constructor(locks, path, handle, options) {
+	/** @param {Locks} locks @param {string[]} paths @param {string} handle @param {LockOptions} options */
+	constructor(locks, paths, handle, options) {
 		this.locks = locks;
 		this.session = locks.session;
-		this.path = path;
+		this.paths = paths;
+		this.names = paths.join(" and ");
 		this.handle = handle;
 		this.options = options;
 		this.above = locks.seen.tokens;
@@ -171,6 +177,7 @@ export class Acquisition {
 			queue: false,
 			lock_delay_ms: options.lockDelay ?? 0,
 			priority: options.priority || undefined,
+			with: paths.length > 1 ? paths.slice(1) : undefined,
 		};
 	}
 
@@ -217,11 +224,25 @@ export class Acquisition {
 				else pause.last = 0;
 			} catch (err) {
 				if (has(err, "session_not_found")) throw this.session.expire();
+				if (has(err, "conflict") && (await this.#beginAnew())) {
+					await sleep(pause.next(), signal);
+					continue;
+				}
 				if (err !== CUT) throw err;
 				if (this.session.error) throw this.session.error;
 				over = UNHEARD;
 			}
 		}
+	}
+
+	/**
+	 * Gives back what is left of several locks, once: the answer that granted them
+	 * was lost, and another caller has released one since.
+	 */
+	async #beginAnew() {
+		if (this.paths.length === 1 || this.anew) return false;
+		this.anew = true;
+		return this.withdraw().then(() => true, () => false);
 	}
 
 	/** Makes one call for the lock, repeated until it is answered. @param {AbortSignal} signal */
@@ -293,17 +314,18 @@ export class Acquisition {
 	call(req = this.req) {
 		return {
 			method: "PUT",
-			path: `/v1/locks${this.path}`,
+			path: `/v1/locks${this.paths[0]}`,
 			body: Buffer.from(JSON.stringify(req)),
 			wait: req.wait_ms,
-			check: verify.grant({ ...req }, this.path, this.above),
+			check: verify.grant({ ...req }, this.paths, this.above),
 			settles: () => true, // the session finds and releases what remains
 		};
 	}
 
-	/** Releases the grant or place, within a time. */
+	/** Releases the grants or the place, within a time. */
 	async withdraw(within = SETTLE_TIME) {
-		await this.locks.caller.do({ ...releaseCall(this.session.id, this.path, this.handle), signal: AbortSignal.timeout(within) });
+		const signal = AbortSignal.timeout(within);
+		for (const path of this.paths) await this.locks.caller.do({ ...releaseCall(this.session.id, path, this.handle), signal });
 	}
 
 	/** Makes a Held of a grant, once the session is safe. @param {AbortSignal} signal @param {any} grant */
@@ -312,15 +334,15 @@ export class Acquisition {
 			signal.throwIfAborted();
 			if (this.session.state === "safe") break;
 			await this.session.awaitSafe(signal).catch((err) => {
-				throw err === WAIT_OVER ? new StoutError("jeopardy", `lock ${this.path}: granted, and given back: the session's lease has ended here`) : err;
+				throw err === WAIT_OVER ? new StoutError("jeopardy", `lock ${this.names}: granted, and given back: the session's lease has ended here`) : err;
 			});
 		}
 		this.phase = "holding";
-		this.token = grant.token;
-		this.held = new Held(this, grant);
+		this.tokens = [grant, ...(grant.with ?? [])].map((part) => part.token);
+		this.held = new Held(this, grant.granted_at);
 		const { seen } = this.locks;
-		seen.tokens = Math.max(seen.tokens, grant.token);
-		if (grant.token <= this.lost) this.lose(grant.token);
+		seen.tokens = Math.max(seen.tokens, ...this.tokens);
+		if (Math.min(...this.tokens) <= this.lost) this.lose(this.tokens[0]); // they are later than all former ones of the handle
 		return this.held;
 	}
 
@@ -355,11 +377,20 @@ export class Acquisition {
 		this.locks.byHandle.delete(this.handle);
 	}
 
+	/** Reports whether the cell has each of the grants. @param {Map<number, import("./types.js").Claim>} there the session's holds, by token */
+	isIn(there) {
+		return this.paths.every((path, i) => {
+			const h = there.get(this.tokens[i]);
+			return h?.handle === this.handle && h.path === path;
+		});
+	}
+
 	/** Ends the hold of a grant that the cell no longer knows. @param {number} token */
 	lose(token) {
-		if (this.phase !== "holding" || this.token !== token) return;
-		this.locks.caller.log("warn", "lock lost", { session: this.session.name, path: this.path, token });
-		this.#remove();
+		if (this.phase !== "holding" || this.short || !this.tokens.includes(token)) return;
+		this.locks.caller.log("warn", "lock lost", { session: this.session.name, path: this.names, token });
+		this.short = this.paths.length > 1;
+		if (!this.short) this.#remove();
 		this.held?.end(own("lock_lost"));
 	}
 
@@ -368,19 +399,22 @@ export class Acquisition {
 		if (err !== WAIT_OVER && err !== UNHEARD) return err;
 		const { wait = 0, timeout = TRY_TIME } = this.options;
 		const within = wait === 0 ? timeout : wait;
-		/** @type {import("./types.js").LockState} */
-		let state;
+		let state = /** @type {import("./types.js").LockState} */ ({});
+		let isTaken = false;
 		try {
 			if (this.withdrawn) throw this.withdrawn; // the cell does not answer
 			const signal = AbortSignal.timeout(SETTLE_TIME);
-			state = await this.locks.caller.do({ method: "GET", path: `/v1/locks${this.path}`, check: verify.lockState(this.path), signal });
+			for (const path of this.paths) {
+				state = await this.locks.caller.do({ method: "GET", path: `/v1/locks${path}`, check: verify.lockState(path), signal });
+				if ((isTaken = state.holders.length > 0 || state.delay_remaining_ms > 0)) break;
+			}
 		} catch (cause) {
-			return new StoutError("no_master", `${this.path} was not granted within ${within} ms, and it is unknown whether it is held`, { cause });
+			return new StoutError("no_master", `${this.names} was not granted within ${within} ms, and it is unknown whether it is held`, { cause });
 		}
-		if (err === UNHEARD && state.holders.length === 0 && !state.delay_remaining_ms)
-			return new StoutError("no_master", `${this.path} was not granted within ${within} ms, though it is free: the cell did not answer in time`);
-		const detail = `${this.path} was not granted within ${within} ms`;
-		const { holders, delay_remaining_ms } = state;
+		if (err === UNHEARD && !isTaken)
+			return new StoutError("no_master", `${this.names} was not granted within ${within} ms, though it is free: the cell did not answer in time`);
+		const { path, holders, delay_remaining_ms } = state;
+		const detail = `${path} was not granted within ${within} ms`;
 		return new StoutError("lock_held", detail, { problem: { code: "lock_held", detail, holders, delay_remaining_ms } });
 	}
 }
@@ -407,9 +441,9 @@ export const releaseCall = (session, path, handle, token) => ({
 });
 
 /**
- * One hold of a lock. It is good until `signal` ends, and stays ended, also when
- * the session becomes safe again; `resume` returns a new one for the same grant.
- * Always call `unlock`.
+ * One hold of a lock, or of several. It is good until `signal` ends, and stays
+ * ended, also when the session becomes safe again; `resume` returns a new one for
+ * the same grant. Always call `unlock`.
  *
  * JavaScript's timers fire late: a listener of `signal` runs only when other
  * code has returned to the event loop. Long computations check `valid`, which
@@ -419,18 +453,24 @@ export class Held {
 	#a;
 	#controller = new AbortController();
 
-	/** @internal @param {Acquisition} a @param {{token: number, sequencer: string, granted_at?: string}} grant */
-	constructor(a, grant) {
+	/** @internal @param {Acquisition} a @param {string} [grantedAt] */
+	constructor(a, grantedAt) {
 		this.#a = a;
-		this.path = a.path;
+		this.path = a.paths[0];
+		/** All paths: `path`, then those in `with`. */
+		this.paths = a.paths;
 		this.mode = a.mode;
 		this.handle = a.handle;
 		/** The fencing token: the protected resource refuses a lower one than it has seen. */
-		this.token = grant.token;
-		/** The grant as text, mode:token:path, that others can check. */
-		this.sequencer = grant.sequencer;
+		this.token = a.tokens[0];
+		/** The fencing tokens of all paths. */
+		this.tokens = a.tokens;
+		/** The grants of all paths as text, mode:token:path, that others can check. */
+		this.sequencers = a.paths.map((path, i) => `${a.mode}:${a.tokens[i]}:${path}`);
+		/** The first of them. */
+		this.sequencer = this.sequencers[0];
 		/** When the lock was granted, by the master's clock. */
-		this.grantedAt = grant.granted_at === undefined ? undefined : new Date(grant.granted_at);
+		this.grantedAt = grantedAt === undefined ? undefined : new Date(grantedAt);
 	}
 
 	/**
@@ -465,26 +505,29 @@ export class Held {
 	/**
 	 * Waits until the next wait in the lock's queue has a higher priority than this
 	 * hold. The program can then end its work and unlock, and that wait gets the
-	 * lock in the same step. It throws `error` when the hold ends, and the reason
-	 * of `signal` when that ends.
+	 * lock in the same step. A wait for several locks does not count: it may not
+	 * get the others. It throws `error` when the hold ends, and the reason of
+	 * `signal` when that ends.
 	 *
 	 * @param {{signal?: AbortSignal}} [options]
 	 * @returns {Promise<void>}
 	 */
 	async awaitPriority({ signal } = {}) {
-		const { path, options, locks } = this.#a;
+		const { paths, options, locks } = this.#a;
 		const ends = link(signal, this.signal);
-		const q = { method: "GET", path: `/v1/locks${path}`, query: { waiters: "1" }, signal: ends.signal, check: verify.lockState(path) };
 		const isNext = async () => {
-			/** @type {import("./types.js").LockState} */
-			const { queue = [] } = await locks.caller.do({ ...q });
-			return queue.some((w) => (w.priority ?? 0) > (options.priority ?? 0));
+			for (const path of paths) {
+				/** @type {import("./types.js").LockState} */
+				const { queue = [] } = await locks.caller.do({ method: "GET", path: `/v1/locks${path}`, query: { waiters: "1" }, signal: ends.signal, check: verify.lockState(path) });
+				if (queue.some((w) => (w.priority ?? 0) > (options.priority ?? 0) && !w.set)) return true;
+			}
+			return false;
 		};
 		try {
 			ends.signal.throwIfAborted();
 			const after = await revision(locks.caller, 0, ends.signal);
 			if (await isNext()) return;
-			const watch = new Watch(locks.caller, { after, paths: [path], types: ["lock_contended"], signal: ends.signal });
+			const watch = new Watch(locks.caller, { after, paths, types: ["lock_contended"], signal: ends.signal });
 			for await (const _ of watch.run()) if (await isNext()) return;
 		} catch (err) {
 			throw ends.signal.aborted ? ends.signal.reason : err;
@@ -527,29 +570,29 @@ export class Held {
 	/** @param {AbortSignal} [signal] */
 	async #release(signal) {
 		const a = this.#a;
+		const { release } = a;
 		const until = outlast(signal);
 		try {
 			for (;;) {
 				a.session.state; // reads the clock, which may end the hold for a reason of its own
 				a.held?.end(own("unlocked"));
 				if (a.locks.over) throw a.locks.over;
-				if (a.phase === "gone" && !a.release.repeated) throw own("lock_lost");
+				if (a.phase === "gone" && !release.repeated) throw own("lock_lost");
 				a.phase = "leaving";
+				const { repeated } = release; // an earlier call may have released what is left
 				const cut = link(until.signal);
 				a.cut = () => cut.abort(CUT);
-				const q = { ...releaseCall(a.session.id, a.path, a.handle, a.token), signal: cut.signal };
 				try {
-					const { released } = await a.locks.caller.do(q);
-					a.release.repeated ||= q.unsettled === true;
+					for (; release.done < a.paths.length; release.done++)
+						if (!(await this.#releaseOne(release.done, cut.signal)) && !repeated) release.missed = true;
 					a.forget();
-					if (!released && !a.release.repeated) throw own("lock_lost");
+					if (release.missed) throw own("lock_lost");
 					return;
 				} catch (err) {
-					a.release.repeated ||= q.unsettled === true;
 					if (err === CUT) continue; // a new master, or the session is over
 					if (has(err, "session_not_found")) throw a.session.expire();
 					if (has(err, "lock_lost")) throw err;
-					a.release.repeated = true;
+					release.repeated = true;
 					a.abandon();
 					throw err;
 				} finally {
@@ -559,6 +602,18 @@ export class Held {
 			}
 		} finally {
 			until.free();
+		}
+	}
+
+	/** Releases one of the locks, and reports whether it was held or may have been. @param {number} i @param {AbortSignal} signal */
+	async #releaseOne(i, signal) {
+		const a = this.#a;
+		const q = { ...releaseCall(a.session.id, a.paths[i], a.handle, a.tokens[i]), signal };
+		try {
+			const { released } = await a.locks.caller.do(q);
+			return released || q.unsettled === true;
+		} finally {
+			if (q.unsettled) a.release.repeated = true;
 		}
 	}
 
@@ -582,19 +637,21 @@ export class Held {
 			if (a.locks.over) throw a.locks.over;
 			const reason = a.held?.error;
 			if (has(reason, "unlocked")) throw reason;
-			if (a.phase !== "holding") throw own("lock_lost");
+			if (a.phase !== "holding" || a.short) throw own("lock_lost");
 			if (!reason && a.held) return a.held;
 			const state = await readSession(a.locks.caller, session.id, signal).catch((err) => {
 				throw has(err, "session_not_found") ? session.expire() : err;
 			});
 			if (session.state !== "safe" || a.phase !== "holding" || !a.held?.error) continue;
-			const there = state.holds.some((h) => h.path === a.path && h.handle === a.handle && h.token === a.token);
-			if (there) return (a.held = new Held(a, { token: a.token, sequencer: this.sequencer, granted_at: this.grantedAt?.toISOString() }));
-			a.lose(a.token);
+			if (a.isIn(byToken(state.holds))) return (a.held = new Held(a, this.grantedAt?.toISOString()));
+			a.lose(a.tokens[0]);
 			session.reconciler.expectOrphan(); // the handle may have another grant
 		}
 	}
 }
+
+/** @internal @param {import("./types.js").Claim[]} holds */
+export const byToken = (holds) => new Map(holds.map((h) => [h.token ?? 0, h]));
 
 /**
  * @internal

@@ -1,5 +1,5 @@
 import { has } from "./errors.js";
-import { leavesNothing, readSession, releaseCall } from "./locks.js";
+import { byToken, leavesNothing, readSession, releaseCall } from "./locks.js";
 import { checkPath } from "./verify.js";
 
 /** How long each keepalive looks for what a lost request may leave in the cell. */
@@ -55,7 +55,7 @@ export class Reconciler {
 		if (!this.newMaster && !this.#once && !(this.#lost && clock.now() >= this.#again)) return;
 		this.overdue = true;
 		// Read before asking: a grant or release in between must not count as lost.
-		const held = [...this.#session.locks.byHandle.values()].filter((a) => a.phase === "holding").map((a) => ({ a, token: a.token }));
+		const held = [...this.#session.locks.byHandle.values()].filter((a) => a.phase === "holding");
 		const signal = AbortSignal.timeout(Math.ceil(Math.min(Math.max(this.#session.ttl / 6, 200), 2000)));
 		try {
 			const state = await readSession(this.#caller, this.#session.id, signal);
@@ -74,7 +74,7 @@ export class Reconciler {
 	 * Processes the session's state in the cell. It returns whether all calls that
 	 * follow are done.
 	 *
-	 * @param {{a: import("./locks.js").Acquisition, token: number}[]} held
+	 * @param {import("./locks.js").Acquisition[]} held
 	 * @param {import("./types.js").SessionState} state
 	 * @param {AbortSignal} signal
 	 */
@@ -82,23 +82,20 @@ export class Reconciler {
 		this.newMaster = false;
 		const { locks } = this.#session;
 		const orphans = [...state.holds, ...state.waits].filter((c) => locks.isOurs(c.handle) && !locks.byHandle.has(c.handle));
-		const unclaimed = [];
-		/** @type {Map<string, number | undefined>} */
-		const there = new Map();
+		const there = byToken(state.holds);
+		for (const a of held) {
+			if (locks.byHandle.get(a.handle) !== a || a.isIn(there)) continue;
+			a.lose(a.tokens[0]);
+			orphans.push(...state.holds.filter((h) => h.handle === a.handle && !a.tokens.includes(h.token ?? 0)));
+		}
+		/** @type {Set<import("./locks.js").Acquisition>} */
+		const unclaimed = new Set();
 		for (const h of state.holds) {
-			const a = locks.byHandle.get(h.handle);
-			if (!a || a.path !== h.path) continue;
-			there.set(h.handle, h.token);
-			if (!h.unclaimed_ms) continue;
-			if (a.phase === "waiting") a.cut?.(); // the request is repeated
-			else if (a.phase === "holding" && a.token === h.token) unclaimed.push(a);
+			const a = h.unclaimed_ms ? locks.byHandle.get(h.handle) : undefined;
+			if (a?.phase === "waiting") a.cut?.(); // the request is repeated
+			else if (a?.phase === "holding" && !a.short && a.tokens.includes(h.token ?? 0)) unclaimed.add(a);
 		}
-		for (const { a, token } of held) {
-			if (locks.byHandle.get(a.handle) !== a || there.get(a.handle) === token) continue;
-			a.lose(token);
-			if (there.get(a.handle)) orphans.push({ path: a.path, handle: a.handle, mode: a.mode });
-		}
-		if (orphans.length + unclaimed.length > 0) this.#once = true; // until all of it is done
+		if (orphans.length + unclaimed.size > 0) this.#once = true; // until all of it is done
 		for (const a of unclaimed) if (!(await this.#reclaim(a, signal))) return false; // first: the cell revokes them soon
 		for (const { path, handle } of orphans) {
 			checkPath(path);
@@ -115,7 +112,7 @@ export class Reconciler {
 	 * @param {AbortSignal} signal
 	 */
 	async #reclaim(a, signal) {
-		const { token } = a;
+		const [token] = a.tokens;
 		const q = { ...a.call({ ...a.req, wait_ms: 0, queue: false }), signal };
 		let answered = true;
 		try {
@@ -123,7 +120,7 @@ export class Reconciler {
 			if (grant.token !== token) a.lose(token); // it had been revoked before
 		} catch (err) {
 			if (has(err, "session_not_found")) this.#session.expire();
-			answered = leavesNothing(err);
+			answered = leavesNothing(err) || has(err, "conflict"); // of several locks one is lost
 			if (answered) a.lose(token);
 		}
 		if (q.unsettled || a.phase !== "holding") this.expectOrphans(); // it may have been granted since

@@ -124,6 +124,11 @@ export class Session extends EventEmitter {
 	 * released a grant that came in the meantime, or the session does so as soon
 	 * as it can.
 	 *
+	 * With `with` it gets all locks at once or none, and waits for all in one place.
+	 * So callers that name the same locks in different orders never wait for each
+	 * other. The Held is one for all locks: it ends with the first loss, and
+	 * `unlock` releases all.
+	 *
 	 * @param {string} path
 	 * @param {import("./locks.js").LockOptions} [options]
 	 * @returns {Promise<import("./locks.js").Held>}

@@ -53,6 +53,7 @@
  * @property {number} waiting_ms
  * @property {number} [priority]
  * @property {string} [principal]
+ * @property {number} [set] how many locks it waits for together
  */
 
 /**

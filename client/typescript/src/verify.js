@@ -49,20 +49,25 @@ export const sessionState = (id) => (/** @type {any} */ s) =>
 
 /**
  * @param {{session: string, handle: string, mode: string, queue: boolean}} req
- * @param {string} path
+ * @param {string[]} paths
  * @param {number} above tokens up to this one were granted before the call
  */
-export const grant = (req, path, above) => (/** @type {any} */ g) => {
-	if (g.path !== path) return `a grant for ${clip(g.path)}`;
+export const grant = (req, paths, above) => (/** @type {any} */ g) => {
+	if (g.path !== paths[0]) return `a grant for ${clip(g.path)}`;
 	if (g.session !== req.session) return `a grant for session ${clip(g.session)}`;
 	if (g.handle !== req.handle) return `a grant for handle ${clip(g.handle)}; the handle was ${clip(req.handle)}`;
 	if (g.mode !== req.mode) return `a grant with mode ${clip(g.mode)}; the call requested ${clip(req.mode)}`;
 	if (g.state === "queued" && req.queue) return undefined;
 	if (g.state !== "held") return `the state ${clip(g.state)}`;
-	if (!isNumber(g.token, 1)) return `token ${g.token}; it is within 1..${MOST}`;
-	if (g.token <= above)
-		return `token ${g.token}, though ${above} was granted before; tokens only grow, so the state of the cell has gone back, or this is another cell`;
-	if (g.sequencer !== `${g.mode}:${g.token}:${path}`) return `sequencer ${clip(g.sequencer)} with token ${g.token}`;
+	const parts = [g, ...(g.with ?? [])];
+	if (parts.length !== paths.length) return `grants of ${parts.length} locks; the call requested ${paths.length}`;
+	for (const [i, { path, token, sequencer }] of parts.entries()) {
+		if (path !== paths[i]) return `a grant for ${clip(path)}`;
+		if (!isNumber(token, 1)) return `token ${token}; it is within 1..${MOST}`;
+		if (token <= above)
+			return `token ${token}, though ${above} was granted before; tokens only grow, so the state of the cell has gone back, or this is another cell`;
+		if (sequencer !== `${g.mode}:${token}:${path}`) return `sequencer ${clip(sequencer)} with token ${token}`;
+	}
 	return undefined;
 };
 

@@ -69,12 +69,19 @@ test("paths", () => {
 test("answers that do not fit are refused", () => {
 	const req = { session: "S", handle: "h", mode: "exclusive", queue: false };
 	const right = { path: "/a", state: "held", session: "S", handle: "h", mode: "exclusive", token: 7, sequencer: "exclusive:7:/a" };
-	assert.equal(verify.grant(req, "/a", 6)(right), undefined);
+	assert.equal(verify.grant(req, ["/a"], 6)(right), undefined);
 	for (const wrong of [
 		{ path: "/b" }, { session: "T" }, { handle: "i" }, { mode: "shared" }, { state: "queued" }, { state: "free" },
 		{ token: 0 }, { token: 6, sequencer: "exclusive:6:/a" }, { token: 2 ** 53 }, { token: "7" }, { sequencer: "exclusive:8:/a" },
-	]) assert.ok(verify.grant(req, "/a", 6)({ ...right, ...wrong }), JSON.stringify(wrong)); // prettier-ignore
-	assert.equal(verify.grant({ ...req, queue: true }, "/a", 6)({ ...right, state: "queued" }), undefined);
+	]) assert.ok(verify.grant(req, ["/a"], 6)({ ...right, ...wrong }), JSON.stringify(wrong)); // prettier-ignore
+	assert.equal(verify.grant({ ...req, queue: true }, ["/a"], 6)({ ...right, state: "queued" }), undefined);
+
+	const part = { path: "/b", token: 8, sequencer: "exclusive:8:/b" };
+	const both = verify.grant(req, ["/a", "/b"], 6);
+	assert.equal(both({ ...right, with: [part] }), undefined);
+	for (const wrong of [undefined, [], [part, part], [{ ...part, path: "/c" }], [{ ...part, token: 6, sequencer: "exclusive:6:/b" }], [{ ...part, token: 9 }]])
+		assert.ok(both({ ...right, with: wrong }), JSON.stringify(wrong));
+	assert.equal(verify.grant({ ...req, queue: true }, ["/a", "/b"], 6)({ ...right, state: "queued" }), undefined);
 
 	const kept = { ttl_ms: 12_000, held_ms: 0, epoch: 3, events: [] };
 	assert.equal(verify.keepalive(3)(kept), undefined);

@@ -110,7 +110,8 @@ export declare class Files {
     }>;
     /**
      * Makes several changes as one: if all conditions hold, those of `then`, else
-     * those of `else`. Conditions, operations and results are the contract's.
+     * those of `else`. Conditions, operations and results are the contract's. For a
+     * hold, give a condition for each of its `sequencers`.
      *
      * @param {{if?: object[], then?: object[], else?: object[]}} transaction
      * @param {{signal?: AbortSignal}} [options]

@@ -13,6 +13,10 @@ export type LockOptions = {
      */
     lockDelay?: number;
     /**
+     * further locks, in the same mode: all are granted at once or none, after one wait
+     */
+    with?: string | string[];
+    /**
      * from 0 to 100: waits before those of lower priority; default 0
      */
     priority?: number;
@@ -30,9 +34,9 @@ export type LockOptions = {
     signal?: AbortSignal;
 };
 /**
- * One hold of a lock. It is good until `signal` ends, and stays ended, also when
- * the session becomes safe again; `resume` returns a new one for the same grant.
- * Always call `unlock`.
+ * One hold of a lock, or of several. It is good until `signal` ends, and stays
+ * ended, also when the session becomes safe again; `resume` returns a new one for
+ * the same grant. Always call `unlock`.
  *
  * JavaScript's timers fire late: a listener of `signal` runs only when other
  * code has returned to the event loop. Long computations check `valid`, which
@@ -41,11 +45,17 @@ export type LockOptions = {
 export declare class Held {
     #private;
     path: string;
+    /** All paths: `path`, then those in `with`. */
+    paths: string[];
     mode: import("./types.js").Mode;
     handle: string;
     /** The fencing token: the protected resource refuses a lower one than it has seen. */
     token: number;
-    /** The grant as text, mode:token:path, that others can check. */
+    /** The fencing tokens of all paths. */
+    tokens: number[];
+    /** The grants of all paths as text, mode:token:path, that others can check. */
+    sequencers: string[];
+    /** The first of them. */
     sequencer: string;
     /** When the lock was granted, by the master's clock. */
     grantedAt: Date | undefined;
@@ -67,8 +77,9 @@ export declare class Held {
     /**
      * Waits until the next wait in the lock's queue has a higher priority than this
      * hold. The program can then end its work and unlock, and that wait gets the
-     * lock in the same step. It throws `error` when the hold ends, and the reason
-     * of `signal` when that ends.
+     * lock in the same step. A wait for several locks does not count: it may not
+     * get the others. It throws `error` when the hold ends, and the reason of
+     * `signal` when that ends.
      *
      * @param {{signal?: AbortSignal}} [options]
      * @returns {Promise<void>}

@@ -66,6 +66,10 @@ export type Waiter = {
     waiting_ms: number;
     priority?: number;
     principal?: string;
+    /**
+     * how many locks it waits for together
+     */
+    set?: number;
 };
 export type LockState = {
     path: string;
@@ -190,6 +194,7 @@ export type Gap = {
  * @property {number} waiting_ms
  * @property {number} [priority]
  * @property {string} [principal]
+ * @property {number} [set] how many locks it waits for together
  */
 /**
  * @typedef {object} LockState
