@@ -203,12 +203,18 @@ func (p *pending) result() (fields, *refusal) {
 		p.d.t.Fatalf("%s: the driver ended: %v", p.op, p.d.ended)
 	}
 	if p.line.Error != nil && p.line.Error.Code == "unsupported" {
-		if os.Getenv(driverVariable) == "" {
-			p.d.t.Fatalf("our driver does not support %s", p.op)
-		}
-		p.d.t.Skipf("the driver does not support %s", p.op)
+		p.d.lacks(p.op)
 	}
 	return p.line.OK, p.line.Error
+}
+
+// lacks skips a scenario that the client under test does not support.
+func (d *driver) lacks(what string) {
+	d.t.Helper()
+	if os.Getenv(driverVariable) == "" {
+		d.t.Fatalf("our driver does not support %s", what)
+	}
+	d.t.Skipf("the driver does not support %s", what)
 }
 
 // try waits for the answer to a command, in any goroutine. Without an answer it

@@ -37,6 +37,7 @@ type command struct {
 	WaitMS    *int64       `json:"wait_ms"`
 	Priority  int          `json:"priority"`
 	Path      string       `json:"path"`
+	With      []string     `json:"with"`
 	Mode      lockapi.Mode `json:"mode"`
 	Limit     int          `json:"limit"`
 
@@ -177,6 +178,9 @@ func (d *driver) lock(ctx context.Context, c *command) (any, error) {
 	if c.Priority > 0 {
 		opts = append(opts, client.Priority(c.Priority))
 	}
+	if len(c.With) > 0 {
+		opts = append(opts, client.With(c.With...))
+	}
 	lock := s.Lock
 	switch {
 	case c.Op == "try_lock":
@@ -195,7 +199,7 @@ func (d *driver) lock(ctx context.Context, c *command) (any, error) {
 func (d *driver) taken(c *command, h *client.Held) any {
 	add(d, d.holds, c.As, h)
 	c.then = func() { d.reportLoss(c.As, h) }
-	return results{"token": h.Token(), "sequencer": h.Sequencer()}
+	return results{"token": h.Token(), "sequencer": h.Sequencer(), "sequencers": h.Sequencers()}
 }
 
 // reportLoss reports the end of a hold, unless the program ended it.
