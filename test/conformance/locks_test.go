@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -75,11 +76,13 @@ func lateGrant(w *world) {
 	w.begin()
 	w.open(5 * time.Second)
 	acquires := is(http.MethodPut, lockapi.RouteLocks+w.prefix)
-	arrive := make(chan struct{})
-	heal := w.gates.on(always(acquires, &fault{until: arrive}))
+	late := make(chan struct{})
+	arrive := sync.OnceFunc(func() { close(late) })
+	defer arrive()
+	heal := w.gates.on(always(acquires, &fault{until: late}))
 	w.d.begin("lock", fields{"session": "s", "as": "h", "path": w.prefix, "wait_ms": 500}).fails("lock_held", "no_master", "outcome_unknown")
 	heal()
-	close(arrive)
+	arrive()
 	w.eventually("the late request is granted", func() error {
 		for _, q := range w.gates.find(acquires) {
 			if q.status == http.StatusOK {
@@ -87,6 +90,28 @@ func lateGrant(w *world) {
 			}
 		}
 		return errors.New("it is not")
+	})
+	w.awaitFree(w.prefix)
+}
+
+// lateRepeat: the first request for a lock arrives when the client has got the
+// lock by a second one, and has released it. The client releases it again.
+func lateRepeat(w *world) {
+	w.begin()
+	w.open(5 * time.Second)
+	acquires := is(http.MethodPut, lockapi.RouteLocks+w.prefix)
+	late := make(chan struct{})
+	arrive := sync.OnceFunc(func() { close(late) })
+	defer arrive()
+	w.gates.on(once(acquires, &fault{until: late}))
+	w.d.do("try_lock", fields{"session": "s", "as": "h", "path": w.prefix})
+	w.d.do("unlock", fields{"hold": "h"})
+	arrive()
+	w.eventually("the late request is granted", func() error {
+		if sent := w.gates.find(acquires); sent[0].status != http.StatusOK {
+			return errors.New("it is not")
+		}
+		return nil
 	})
 	w.awaitFree(w.prefix)
 }

@@ -95,6 +95,7 @@ var scenarios = []scenario{
 	{"lost-release", lostRelease},
 	{"wait-ends", waitEnds},
 	{"late-grant", lateGrant},
+	{"late-repeat", lateRepeat},
 	{"queue", queue},
 	{"priority", priority},
 	{"killed-master", killedMaster},

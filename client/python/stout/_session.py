@@ -118,6 +118,7 @@ class Held:
         self._outcome: Union[None, bool, StoutError] = None
         self._grants = {(path, a.handle, token) for path, token in zip(a.paths, tokens)}
         self._left = list(zip(a.paths, tokens))  # not released yet
+        self._unsettled = a.unsettled  # a request may yet arrive at the cell
         self._repeated = False  # an earlier call may have released what is left
         self._missed = False  # a lock that was released was not held
 
@@ -869,6 +870,8 @@ class Session:
             raise
         with self._cond:
             self._known.pop(held.handle, None)
+        if held._unsettled:
+            self._expect_orphans()
         if was_lost:
             return was_lost
         if not held._missed:
