@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/hashicorp/raft"
 
@@ -53,19 +54,28 @@ func blocksOf(size int) int { return max(1, (size+roomSize-1)/roomSize) }
 // areaOf returns the first block of a generation's area.
 func areaOf(generation uint64) int { return int(generation%2) * AreaBlocks }
 
-// frame encodes a frame of entries for the blocks from at on. committed reports
-// that the transaction with which the generation began is on the disk.
-func frame(of Mark, committed bool, at int, logs []*raft.Log) []byte {
-	var body []byte
+// frame encodes a frame of entries for the blocks from at on, into raw if there
+// is room. committed reports that the transaction with which the generation began
+// is on the disk.
+func frame(raw []byte, of Mark, committed bool, at int, logs []*raft.Log) []byte {
+	size := 0
 	for _, l := range logs {
-		body = appendEntry(body, l)
+		size += entrySize(l)
 	}
-	n := blocksOf(len(body))
-	out := make([]byte, n*BlockSize)
+	n := blocksOf(size)
+	p := packer{blocks: slices.Grow(raw[:0], n*BlockSize)[:n*BlockSize]}
+	for _, l := range logs {
+		var head [entryHead]byte
+		p.pack(appendHead(head[:0], l))
+		p.pack(l.Data)
+		p.pack(l.Extensions)
+	}
+	clear(p.blocks[min(len(p.blocks), p.next):])
 	for i := range n {
-		b := out[i*BlockSize : (i+1)*BlockSize]
-		used := copy(b[headSize:], body)
-		body = body[used:]
+		b := p.blocks[i*BlockSize : (i+1)*BlockSize]
+		used := min(size, roomSize)
+		size -= used
+		clear(b[:headSize])
 		binary.BigEndian.PutUint32(b[numberAt:], uint32(at+i))
 		binary.BigEndian.PutUint64(b[generationAt:], of.Generation)
 		binary.BigEndian.PutUint64(b[frameAt:], of.Frame)
@@ -78,5 +88,22 @@ func frame(of Mark, committed bool, at int, logs []*raft.Log) []byte {
 		}
 		binary.BigEndian.PutUint32(b[sumAt:], crc32.Checksum(b[numberAt:], disk.Castagnoli))
 	}
-	return out
+	return p.blocks
+}
+
+// packer spreads bytes over the rooms of blocks.
+type packer struct {
+	blocks []byte
+	next   int // where the next byte goes, or the begin of a block
+}
+
+func (p *packer) pack(b []byte) {
+	for len(b) > 0 {
+		if p.next%BlockSize == 0 {
+			p.next += headSize
+		}
+		end := p.next + BlockSize - p.next%BlockSize
+		n := copy(p.blocks[p.next:end], b)
+		b, p.next = b[n:], p.next+n
+	}
 }

@@ -14,18 +14,18 @@ const entryHead = 3*8 + 4 + 1 + 2*4
 
 func entrySize(l *raft.Log) int { return entryHead + len(l.Data) + len(l.Extensions) }
 
-func appendEntry(b []byte, l *raft.Log) []byte {
+// appendHead encodes an entry without its data and extensions, which follow.
+func appendHead(b []byte, l *raft.Log) []byte {
 	b = binary.BigEndian.AppendUint64(b, l.Index)
 	b = binary.BigEndian.AppendUint64(b, l.Term)
 	b = binary.BigEndian.AppendUint64(b, uint64(l.AppendedAt.Unix()))
 	b = binary.BigEndian.AppendUint32(b, uint32(l.AppendedAt.Nanosecond()))
 	b = append(b, byte(l.Type))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(l.Data)))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(l.Extensions)))
-	return append(append(b, l.Data...), l.Extensions...)
+	return binary.BigEndian.AppendUint32(b, uint32(len(l.Extensions)))
 }
 
-// appendEntries decodes consecutive entries that appendEntry has encoded.
+// appendEntries decodes consecutive entries of a frame.
 func appendEntries(logs []*raft.Log, b []byte) ([]*raft.Log, error) {
 	for len(b) > 0 {
 		if len(b) < entryHead {

@@ -19,6 +19,9 @@ const (
 	FullEntries = 512  // this many are enough for a transaction; so is half of the area
 )
 
+// mostKept bounds the room that is kept for the next frame.
+const mostKept = 256 << 10
+
 // Mark names a generation, and the number of its first frame, from 1 on. The
 // zero Mark names no generation.
 type Mark struct {
@@ -30,9 +33,10 @@ type Mark struct {
 // except Get and Fresh, which are safe for concurrent use.
 type Log struct {
 	file      *os.File
-	now       Mark // the current generation, and the number of the next frame
-	committed bool // the transaction with which the generation began is on the disk
-	next      int  // next block of the area
+	now       Mark   // the current generation, and the number of the next frame
+	committed bool   // the transaction with which the generation began is on the disk
+	next      int    // next block of the area
+	raw       []byte // room for a frame, reused
 	pending   pending
 	failed    error // of a write: the contents of the file are unknown after it
 }
@@ -84,8 +88,11 @@ func (w *Log) Append(logs []*raft.Log) error {
 		return w.failed
 	}
 	at := areaOf(w.now.Generation) + w.next
-	raw := frame(w.now, w.committed, at, logs)
+	raw := frame(w.raw, w.now, w.committed, at, logs)
 	err := disk.WriteAt(w.file, raw, int64(at)*BlockSize)
+	if w.raw = raw; cap(raw) > mostKept {
+		w.raw = nil
+	}
 	if err == nil {
 		err = disk.SyncData(w.file)
 	}

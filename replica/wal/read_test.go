@@ -20,9 +20,9 @@ func entries(from, to, term uint64) (logs []*raft.Log) {
 // FuzzWAL: for any file, reading it ends with entries or an error.
 func FuzzWAL(f *testing.F) {
 	none := []byte(nil)
-	f.Add(frame(Mark{4, 0}, true, 0, entries(1, 1, 1)), none, uint64(4), uint64(0))
-	f.Add(append(frame(Mark{4, 7}, true, 0, entries(1, 9, 1)), frame(Mark{2, 3}, false, 4, entries(1, 1, 1))...), frame(Mark{5, 8}, false, AreaBlocks, entries(10, 10, 1)), uint64(4), uint64(7))
-	f.Add(frame(Mark{4, 8}, false, 0, entries(10, 10, 1)), frame(Mark{3, 7}, true, AreaBlocks, entries(1, 9, 1)), uint64(3), uint64(7))
+	f.Add(frame(nil, Mark{4, 0}, true, 0, entries(1, 1, 1)), none, uint64(4), uint64(0))
+	f.Add(append(frame(nil, Mark{4, 7}, true, 0, entries(1, 9, 1)), frame(nil, Mark{2, 3}, false, 4, entries(1, 1, 1))...), frame(nil, Mark{5, 8}, false, AreaBlocks, entries(10, 10, 1)), uint64(4), uint64(7))
+	f.Add(frame(nil, Mark{4, 8}, false, 0, entries(10, 10, 1)), frame(nil, Mark{3, 7}, true, AreaBlocks, entries(1, 9, 1)), uint64(3), uint64(7))
 	f.Add([]byte{1}, none, uint64(1), uint64(0))
 	f.Fuzz(func(t *testing.T, even, odd []byte, generation, number uint64) {
 		raw := make([]byte, 2*AreaBlocks*BlockSize)
