@@ -156,7 +156,7 @@ func (r *Replica) correct() (err error) {
 	r.fsm.waitCommitted, r.fsm.landed = r.disk.WaitCommitted, r.disk.Stored
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, IsStuckCandidate: r.clingsAsCandidate,
-		CommitLimit: r.fsm.publisher.publishedTo, Acknowledged: r.disk.Acknowledged, Committed: r.fsm.publisher.committed, Forgot: r.logForgotten,
+		CommitLimit: r.fsm.publisher.publishedTo, Acknowledged: r.disk.Acknowledged, Committed: r.fsm.publisher.committed, Watched: r.fsm.publisher.events.Watched, Forgot: r.logForgotten,
 		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Compacted: r.disk.Compacted, Refused: r.logLost, Sent: r.snapshots.sent,
 	})
 	return nil

@@ -40,6 +40,13 @@ func (r *Ring) WatchAs(reader string, f Filter) *Watch {
 	return w
 }
 
+// Watched reports whether the ring has watches.
+func (r *Ring) Watched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.watches.every) > 0
+}
+
 // Close removes the watch.
 func (w *Watch) Close() {
 	w.ring.mu.Lock()

@@ -18,6 +18,10 @@ import (
 // behind the last entry that the follower has acknowledged in this term. It is
 // skipped if another message has reported as much since, as under load.
 //
+// A follower without watchers needs no notices. It reports that in its answer to
+// entries (quiet), by NoRetryBackoff. The library reads that field only in answers
+// that refuse.
+//
 // notices is safe for concurrent use; a nil one records nothing.
 type notices struct {
 	late chan struct{} // has a value when a follower has acknowledged entries that others know as committed
@@ -35,6 +39,7 @@ type follower struct {
 	index   uint64 // of the last entry that it has acknowledged
 	logTerm uint64 // term of that entry
 	told    uint64 // commit index that was sent to it
+	quiet   bool   // it had no watchers when it acknowledged that entry
 	busy    bool   // a notice is under way
 }
 
@@ -83,8 +88,8 @@ func (n *notices) answered(id raft.ServerID, target raft.ServerAddress, q *raft.
 		index, term = q.Entries[last].Index, q.Entries[last].Term
 	}
 	if f != nil && index > f.index {
-		f.target, f.header, f.index, f.logTerm = target, q.RPCHeader, index, term
-		if f.told < min(n.committed, index) {
+		f.target, f.header, f.index, f.logTerm, f.quiet = target, q.RPCHeader, index, term, r.NoRetryBackoff
+		if !f.quiet && f.told < min(n.committed, index) {
 			select {
 			case n.late <- struct{}{}:
 			default:
@@ -101,7 +106,7 @@ func (n *notices) due(committed uint64) map[raft.ServerID]*notice {
 	n.committed = committed
 	due := map[raft.ServerID]*notice{}
 	for id, f := range n.followers {
-		if f.busy || f.told >= min(committed, f.index) {
+		if f.busy || f.quiet || f.told >= min(committed, f.index) {
 			continue
 		}
 		f.busy = true
@@ -111,6 +116,36 @@ func (n *notices) due(committed uint64) map[raft.ServerID]*notice {
 		}}
 	}
 	return due
+}
+
+// wanted reports whether any follower needs notices.
+func (n *notices) wanted() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, f := range n.followers {
+		if !f.quiet {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet returns a message with entries for the library. If the library accepts
+// them and this replica has no watchers, the answer reports that.
+func (t Transport) quiet(m raft.RPC, quit <-chan struct{}) raft.RPC {
+	to, answers := m.RespChan, make(chan raft.RPCResponse, 1)
+	m.RespChan = answers
+	go func() {
+		select {
+		case a := <-answers:
+			if r, ok := a.Response.(*raft.AppendEntriesResponse); ok && r.Success {
+				r.NoRetryBackoff = !t.opts.Watched()
+			}
+			to <- a
+		case <-quit:
+		}
+	}()
+	return m
 }
 
 func (n *notices) done(id raft.ServerID, term uint64) {
@@ -139,7 +174,7 @@ func (t Transport) Notify(advanced, quit <-chan struct{}) {
 		case <-quit:
 			return
 		}
-		if !t.opts.Leading() {
+		if !t.opts.Leading() || !t.notices.wanted() {
 			continue
 		}
 		time.Sleep(noticeAfter)

@@ -194,3 +194,57 @@ func TestNoticesForTheSlower(t *testing.T) {
 		}
 	})
 }
+
+// TestNoNoticeWithoutWatchers: a follower where nobody watched at its last
+// acknowledgement is sent none, until somebody does.
+func TestNoNoticeWithoutWatchers(t *testing.T) {
+	lead(t, func(t *testing.T, l *leader) {
+		answer := l.followers.answer
+		l.followers.answer = func(q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
+			r.NoRetryBackoff = true
+			return answer(q, r)
+		}
+		l.send(t, "r2", 4, 2, 4)
+		l.send(t, "r3", 4, 2, 4)
+		wantMessages(t, l.apply(6))
+		l.followers.answer = answer
+		l.send(t, "r2", 6, 1, 6)
+		wantMessages(t, l.apply(7), "r2: 3 of term 3, 0 entries behind 7 of term 3, 7 committed")
+	})
+}
+
+// TestFollowersReportWatchers: the answer to entries shows whether anybody
+// watches when they are stored. No other answer does.
+func TestFollowersReportWatchers(t *testing.T) {
+	entries := []*raft.Log{{Index: 1, Term: 3}}
+	for _, c := range []struct {
+		name             string
+		entries          []*raft.Log
+		watched, success bool
+		quiet            bool
+	}{
+		{"nobody watches", entries, false, true, true},
+		{"somebody does", entries, true, true, false},
+		{"a refusal", entries, false, false, false},
+		{"without entries", nil, false, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var watched atomic.Bool
+				watched.Store(!c.watched) // when the message arrives
+				wire, quit := received{messages: make(chan raft.RPC)}, make(chan struct{})
+				defer close(quit)
+				to := New(wire, Options{Committed: func(uint64, uint64, bool) {}, Watched: watched.Load})
+				go to.Pass("r2", nil, quit)
+				answer := make(chan raft.RPCResponse, 1)
+				wire.messages <- raft.RPC{Command: &raft.AppendEntriesRequest{Term: 3, Entries: c.entries}, RespChan: answer}
+				m := <-to.Consumer()
+				watched.Store(c.watched)
+				m.Respond(&raft.AppendEntriesResponse{Term: 3, Success: c.success}, nil)
+				if r := (<-answer).Response.(*raft.AppendEntriesResponse); r.NoRetryBackoff != c.quiet || r.Success != c.success {
+					t.Errorf("the answer is %+v", r)
+				}
+			})
+		})
+	}
+}

@@ -42,6 +42,9 @@ type Options struct {
 	// reports that the message goes to the end of that leader's log, so its
 	// commit index is not cut off.
 	Committed func(term, index uint64, last bool)
+	// Watched reports whether anybody waits for what is committed here. May be nil:
+	// then somebody may.
+	Watched func() bool
 	// Forgot is called, once for each, with a follower that has lost what it
 	// acknowledged.
 	Forgot func(id raft.ServerID, why error)

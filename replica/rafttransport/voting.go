@@ -53,6 +53,9 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 				}
 				t.opts.Committed(q.Term, q.LeaderCommitIndex, len(q.Entries) < MaxAppendEntries)
 				m.Command = t.beyondSnapshot(q)
+				if len(q.Entries) > 0 && t.opts.Watched != nil {
+					m = t.quiet(m, quit)
+				}
 			case *raft.InstallSnapshotRequest:
 				if err := t.disagrees(q); err != nil {
 					go refuse(m, err)
