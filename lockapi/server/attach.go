@@ -78,8 +78,8 @@ func (s *Server) stamp(h http.Header) {
 	}
 	known := at.Known()
 	last := s.stamps.Load()
-	if last == nil || last.known != known {
-		last = &stamps{known, []string{strconv.FormatUint(known.Epoch, 10)}, []string{known.URL}}
+	if last == nil || last.of != known.Epoch || last.master[0] != known.URL {
+		last = &stamps{known.Epoch, []string{strconv.FormatUint(known.Epoch, 10)}, []string{known.URL}}
 		s.stamps.Store(last)
 	}
 	h[lockapi.HeaderEpoch] = last.epoch
@@ -95,6 +95,6 @@ var noEpoch = []string{"0"}
 // stamps caches the header values for the known master, which many replies
 // share. They are never modified.
 type stamps struct {
-	known         Location
+	of            uint64 // the epoch
 	epoch, master []string
 }

@@ -157,3 +157,32 @@ func BenchmarkForwarded(b *testing.B) {
 		})
 	}
 }
+
+// changing is a master whose state changes before each answer.
+type changing struct {
+	sure
+	revision *uint64
+}
+
+func (c changing) Known() server.Location {
+	at := c.sure.Known()
+	*c.revision++
+	at.Revision = *c.revision
+	return at
+}
+
+// TestChangesCostRepliesNothing: the headers of replies are made once for each
+// master and epoch, not for each revision.
+func TestChangesCostRepliesNothing(t *testing.T) {
+	allocations := func(m server.Master) float64 {
+		h := server.New(server.Options{Master: m}).Handler()
+		return testing.AllocsPerRun(1000, func() {
+			r, _ := http.NewRequest("GET", "/v1/locks/bench/0", nil)
+			h.ServeHTTP(blind{}, r)
+		})
+	}
+	still, moving := allocations(newSure(t)), allocations(changing{newSure(t), new(uint64)})
+	if moving > still {
+		t.Errorf("a read takes %v allocations, and %v while the state changes", still, moving)
+	}
+}
