@@ -94,14 +94,20 @@ func (s *Step) End() {
 	}
 }
 
-func (s *Step) has() time.Duration {
+// has returns how long the step has taken at now, which it reads if no other step
+// in progress has.
+func (s *Step) has(now *time.Duration) time.Duration {
 	if s.taken != nil {
 		return s.taken()
 	}
-	if began := s.began.Load(); began != 0 {
-		return s.clock() - time.Duration(began-1) - s.allowed
+	began := s.began.Load()
+	if began == 0 {
+		return 0
 	}
-	return 0
+	if *now == 0 {
+		*now = s.clock()
+	}
+	return *now - time.Duration(began-1) - s.allowed
 }
 
 // Hang is a step that has not ended for too long.
@@ -115,14 +121,16 @@ func (h *Hang) Error() string {
 }
 
 // Hangs returns the step in progress that has taken longest, if that exceeds
-// bound; otherwise nil.
+// bound; otherwise nil. Every reply and message asks, so it reads the clock at
+// most once.
 func (w *Watch) Hangs(bound time.Duration) *Hang {
 	if w == nil {
 		return nil
 	}
 	var worst *Hang
+	var now time.Duration
 	for _, s := range *w.steps.Load() {
-		if has := s.has(); has > bound {
+		if has := s.has(&now); has > bound {
 			worst, bound = &Hang{s.name, has}, has
 		}
 	}

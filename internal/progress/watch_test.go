@@ -39,3 +39,18 @@ func TestHangs(t *testing.T) {
 		t.Error("a nil Watch knows a step")
 	}
 }
+
+// TestHangsReadTheClockOnce: every reply and message asks.
+func TestHangsReadTheClockOnce(t *testing.T) {
+	reads := 0
+	w := New(func() time.Duration { reads++; return time.Second })
+	a, b := w.Step("a"), w.Step("b")
+	for want, begin := range []*Step{nil, a, b} {
+		begin.Begin()
+		reads = 0
+		w.Hangs(time.Second)
+		if reads != min(want, 1) {
+			t.Errorf("with %d steps in progress the clock was read %d times", want, reads)
+		}
+	}
+}
