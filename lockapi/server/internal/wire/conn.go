@@ -145,21 +145,21 @@ const (
 func (c *conn) exchange() next {
 	w := newReply()
 	defer w.free()
-	r := http.Request{Header: w.asked, TLS: c.tlsState}
-	if bad := c.read(&r); bad != nil {
+	k := &call{conn: c}
+	r := new(http.Request).WithContext(k) // which copies it
+	r.Header, r.TLS = w.asked, c.tlsState
+	if bad := c.read(r); bad != nil {
 		if bad.status != 0 && c.write(c.server.Refuse(bad.status, bad.reason)) == nil {
 			c.linger()
 		}
 		return last
 	}
 	_, cut := r.Body.(cutBody)
-	k := &call{conn: c}
 	if !c.begin(k, cut) {
 		return last
 	}
-	request := r.WithContext(k)
-	w.conn, w.request, w.close = c, request, r.Close || cut
-	if !c.handle(w, request) {
+	w.conn, w.request, w.close = c, r, r.Close || cut
+	if !c.handle(w, r) {
 		k.end()
 		return c.after(last)
 	}

@@ -121,7 +121,7 @@ func (w *reply) lead() error {
 		h["Date"] = date()
 	}
 	w.head.WriteString(version)
-	w.head.WriteString(strconv.Itoa(w.status))
+	w.head.Write(strconv.AppendInt(w.head.AvailableBuffer(), int64(w.status), 10))
 	w.head.WriteByte(' ')
 	w.head.WriteString(http.StatusText(w.status))
 	w.head.WriteString("\r\n")
