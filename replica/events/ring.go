@@ -14,6 +14,7 @@ import (
 type Ring struct {
 	maxEvents int
 	maxBytes  int64
+	fresh     []Event // room of Append
 
 	// mu guards the fields below. It is held to exchange or copy the slice,
 	// never to search it. Elements are written once, after the end that every
@@ -45,12 +46,13 @@ func New(maxEvents int, maxBytes int64, revision uint64) *Ring {
 // event finds it in the state. after is that state; the next Publish covers
 // everything up to its revision.
 func (r *Ring) Append(changes []state.Change, after *state.State) {
-	fresh := fresh(changes, after)
+	r.fresh = fresh(r.fresh[:0], changes, after)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range fresh {
-		r.add(e)
+	for i := range r.fresh {
+		r.add(&r.fresh[i])
 	}
+	clear(r.fresh)
 	r.trim()
 	r.reached, r.after = after.Revision, after
 	r.access = r.access || slices.ContainsFunc(changes, func(c state.Change) bool { _, ok := c.(state.AccessChanged); return ok })
@@ -81,9 +83,8 @@ func behind(all []Event, revision uint64) int {
 	return i
 }
 
-// fresh returns the events of changes.
-func fresh(changes []state.Change, after *state.State) []Event {
-	var all []Event
+// fresh appends the events of changes.
+func fresh(all []Event, changes []state.Change, after *state.State) []Event {
 	owners := owners{changes: changes, after: after}
 	for _, c := range changes {
 		if e, ok := of(c); ok {
@@ -105,9 +106,18 @@ type owners struct {
 	changes []state.Change
 	after   *state.State
 	ended   map[string]*state.Session // by id; made on first use
+	last    *Owner                    // of the session with the id
+	id      string
 }
 
 func (o *owners) of(id string) *Owner {
+	if o.last == nil || o.id != id {
+		o.last, o.id = o.find(id), id
+	}
+	return o.last
+}
+
+func (o *owners) find(id string) *Owner {
 	s, ok := o.after.Session(id)
 	if !ok {
 		s = o.gone(id)
@@ -132,13 +142,13 @@ func (o *owners) gone(id string) *state.Session {
 }
 
 // add appends an event. A full array is not grown, but replaced by one with
-// room for twice the events kept.
-func (r *Ring) add(e Event) {
+// room for twice the events kept, or a quarter more than it may keep.
+func (r *Ring) add(e *Event) {
 	if len(r.events) == cap(r.events) {
 		r.trim()
 		r.move()
 	}
-	r.events = append(r.events, e)
+	r.events = append(r.events, *e)
 	r.bytes += e.bytes()
 }
 
@@ -161,7 +171,7 @@ func (r *Ring) trim() {
 
 // move copies the events to a new array.
 func (r *Ring) move() {
-	own := make([]Event, len(r.events), 2*len(r.events)+16)
+	own := make([]Event, len(r.events), max(len(r.events), min(2*len(r.events), r.maxEvents+r.maxEvents/4))+16)
 	copy(own, r.events)
 	r.events, r.dead = own, 0
 }

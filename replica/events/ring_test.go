@@ -277,3 +277,16 @@ func full() *events.Ring {
 	}
 	return ring
 }
+
+// TestAppendAllocates: a grant and a release of one session take memory for the
+// owner only, besides the ring's own array.
+func TestAppendAllocates(t *testing.T) {
+	ring := events.New(1000, 1<<20, 0)
+	h := &state.Hold{Path: "/a", Session: "s"}
+	after := state.New()
+	changes := []state.Change{state.Granted{Revision: 1, Hold: h}, state.Released{Revision: 2, Hold: h}}
+	ring.Append(changes, after)
+	if n := testing.AllocsPerRun(500, func() { ring.Append(changes, after) }); n > 3 {
+		t.Errorf("%v allocations", n)
+	}
+}
