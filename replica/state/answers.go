@@ -35,20 +35,23 @@ func (a *Answer) again(digest []byte) TransactionResult {
 // Answers holds the answers to a session's latest keyed calls. It is immutable.
 // Every keyed write searches for its key, usually in vain, and adds an answer.
 // The answers are therefore kept in short chunks, and adding one copies only
-// the last chunk. A search reads hashes that are adjacent in memory.
+// the last chunk. A search reads tags that are adjacent in memory, and a chunk
+// only where a tag matches.
 type Answers struct {
 	session string
 	dropped int // forgotten answers in the first chunk
+	total   int // answers in all chunks, with the forgotten ones
 	bytes   int64
 	chunks  []*chunk
+	tags    [MostAnswers + chunkLen]byte // a byte of each answer's hash
 }
 
 const chunkLen = 16
 
 // chunk is a run of answers, oldest first.
 type chunk struct {
-	n      int
 	hashes [chunkLen]uint32
+	sizes  [chunkLen]int32 // Answer.Bytes of each
 	list   [chunkLen]*Answer
 }
 
@@ -64,38 +67,45 @@ func hashOf(key string) uint32 {
 // add returns a with one more answer. If a is full, the oldest answer is
 // dropped.
 func (a *Answers) add(one *Answer) (next *Answers, forgotten *Answer) {
-	next = &Answers{session: a.session, dropped: a.dropped, bytes: a.bytes + one.Bytes(),
-		chunks: make([]*chunk, 0, len(a.chunks)+1)}
-	next.chunks = append(next.chunks, a.chunks...)
+	size := one.Bytes()
+	next = new(Answers)
+	*next = *a
+	next.bytes += size
+	next.chunks = append(make([]*chunk, 0, len(a.chunks)+1), a.chunks...)
 	if a.Len() == MostAnswers {
 		first := *a.chunks[0]
 		forgotten, first.list[a.dropped] = first.list[a.dropped], nil
 		next.chunks[0] = &first
-		next.bytes -= forgotten.Bytes()
+		next.bytes -= int64(first.sizes[a.dropped])
 		if next.dropped++; next.dropped == chunkLen {
-			next.dropped, next.chunks = 0, next.chunks[1:]
+			next.dropped, next.chunks, next.total = 0, next.chunks[1:], next.total-chunkLen
+			copy(next.tags[:], a.tags[chunkLen:])
 		}
 	}
-	n := len(next.chunks)
-	if n == 0 || next.chunks[n-1].n == chunkLen {
+	at := next.total / chunkLen
+	if at == len(next.chunks) {
 		next.chunks = append(next.chunks, new(chunk))
 	} else {
-		last := *next.chunks[n-1]
-		next.chunks[n-1] = &last
+		last := *next.chunks[at]
+		next.chunks[at] = &last
 	}
-	last := next.chunks[len(next.chunks)-1]
-	last.hashes[last.n], last.list[last.n] = hashOf(one.Key), one
-	last.n++
+	last, i, hash := next.chunks[at], next.total%chunkLen, hashOf(one.Key)
+	last.hashes[i], last.sizes[i], last.list[i] = hash, int32(size), one
+	next.tags[next.total] = byte(hash)
+	next.total++
 	return next, forgotten
 }
 
 // Len returns the number of answers. It is 0 for a nil list.
 func (a *Answers) Len() int {
-	if a == nil || len(a.chunks) == 0 {
+	if a == nil {
 		return 0
 	}
-	return (len(a.chunks)-1)*chunkLen + a.chunks[len(a.chunks)-1].n - a.dropped
+	return a.total - a.dropped
 }
+
+// OldestBytes returns Answer.Bytes of the oldest answer. There must be one.
+func (a *Answers) OldestBytes() int64 { return int64(a.chunks[0].sizes[a.dropped]) }
 
 // At returns the i-th oldest answer, counted from 0.
 func (a *Answers) At(i int) *Answer {
@@ -115,16 +125,17 @@ func (a *Answers) All() iter.Seq[*Answer] {
 }
 
 func (a *Answers) get(key string) (*Answer, bool) {
-	hash, from := hashOf(key), a.dropped
-	for _, c := range a.chunks {
-		for i := from; i < c.n; i++ {
-			if c.hashes[i] == hash && c.list[i].Key == key {
-				return c.list[i], true
-			}
+	hash := hashOf(key)
+	for from := a.dropped; ; from++ {
+		i := bytes.IndexByte(a.tags[from:a.total], byte(hash))
+		if i < 0 {
+			return nil, false
 		}
-		from = 0
+		from += i
+		if c := a.chunks[from/chunkLen]; c.hashes[from%chunkLen] == hash && c.list[from%chunkLen].Key == key {
+			return c.list[from%chunkLen], true
+		}
 	}
-	return nil, false
 }
 
 // Answers returns the remembered answers of a session.

@@ -42,7 +42,7 @@ func (l *Ledger) Transaction(op *state.Transaction, principal string) (Reservati
 	r.cost.add(&Sums{Bytes: answer, SessionBytes: answer}, 1)
 	if !onlyRemoves(op) {
 		if all := s.Answers(op.Session); r.own.keyed == 0 && all.Len() == state.MostAnswers {
-			answer = max(0, answer-all.At(0).Bytes())
+			answer = max(0, answer-all.OldestBytes())
 		}
 		need.more.add(&Sums{Bytes: answer, SessionBytes: answer}, 1)
 	}
