@@ -102,7 +102,9 @@ func newAcquire(o *office, by *Caller, req *lockapi.AcquireLock) *acquire {
 
 // enter registers the call. The caller must call exit afterwards.
 func (a *acquire) enter() {
-	a.until = a.o.now() + time.Duration(a.req.WaitMS)*time.Millisecond
+	if a.req.WaitMS > 0 {
+		a.until = a.o.now() + time.Duration(a.req.WaitMS)*time.Millisecond
+	}
 	a.o.mu.Lock()
 	defer a.o.mu.Unlock()
 	a.claim, a.waiter = a.o.waiters.enter(a.key)

@@ -99,9 +99,9 @@ func (o *Options) check() error {
 }
 
 func (o *Options) member(id string) (membership.Member, bool) {
-	for _, m := range o.Members {
-		if m.ID == id {
-			return m, true
+	for i := range o.Members {
+		if o.Members[i].ID == id {
+			return o.Members[i], true
 		}
 	}
 	return membership.Member{}, false

@@ -140,9 +140,9 @@ func (op *PutMember) put(s *State) []Member {
 
 // MemberNamed finds an entry of the table by its member's name.
 func (s *State) MemberNamed(id string) (Member, bool) {
-	for _, m := range s.Members {
-		if m.ID == id {
-			return m, true
+	for i := range s.Members { // without copying each: every reply asks
+		if s.Members[i].ID == id {
+			return s.Members[i], true
 		}
 	}
 	return Member{}, false
