@@ -12,7 +12,7 @@ FUZZTIME ?= 20s
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Run a cell of three replicas on this machine; SECURE=1 with TLS and access, ARGS="--port 9001 --data DIR"
@@ -28,6 +28,10 @@ demo: ## Show a lock survive the death of the master, in 15 seconds
 bench: ## Put load on a cell of three replicas; ARGS="cycle --n 1,64 --via sdk,http"
 	@$(GO) build -tags $(TAGS) -o bin/bench ./test/bench
 	@exec bin/bench $(ARGS)
+
+.PHONY: bench-check
+bench-check: ## Compare the speed with a commit's, in turn: BASE=HEAD~1, ROUNDS=5, ARGS="put --n 64" for one row
+	@GO='$(GO)' .ci/bench-check '$(BASE)' $(ARGS)
 
 .PHONY: chaos
 chaos: ## Inject faults into real cells and check what clients saw; ARGS="--duration 1h --size 5 --seed 7"
