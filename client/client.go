@@ -25,8 +25,9 @@ type Client struct {
 	calls   caller
 	scheme  string // of a host:port without one
 	limiter limiter
-	tokens  high // of grants
-	seen    high // of the cell's revisions
+	feeds   feeds // of watches
+	tokens  high  // of grants
+	seen    high  // of the cell's revisions
 	clock   clock
 	grace   time.Duration
 	log     *slog.Logger

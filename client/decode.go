@@ -36,6 +36,8 @@ func readWhole(body []byte, out any) (ok bool) {
 		ok = r.file(&out.File)
 	case *lockapi.Problem:
 		ok = r.problem(out)
+	case *lockapi.CellEvent:
+		ok = r.event(out)
 	}
 	return ok && (len(r.rest) == 0 || string(r.rest) == "\n")
 }
@@ -185,16 +187,60 @@ func (r *reader) current(to **json.RawMessage) bool {
 }
 
 func (r *reader) file(v *lockapi.File) bool {
-	return r.object(func(name []byte) bool {
+	return r.object(func(name []byte) bool { return r.content(name, v) })
+}
+
+// content reads the named field of a file.
+func (r *reader) content(name []byte, v *lockapi.File) bool {
+	switch string(name) {
+	case "content":
+		v.Content = new(string)
+		return r.text(v.Content)
+	case "content_base64":
+		return r.bytes(&v.ContentBase64)
+	}
+	return r.stat(name, &v.FileStat)
+}
+
+// event reads the flat object of an event: fields of a file and of a lock may
+// have the same name.
+func (r *reader) event(v *lockapi.CellEvent) bool {
+	var kind, reason string
+	file, hold, master := new(lockapi.File), lockapi.EventHold{}, lockapi.EventMaster{}
+	ok := r.object(func(name []byte) bool {
 		switch string(name) {
-		case "content":
-			v.Content = new(string)
-			return r.text(v.Content)
-		case "content_base64":
-			return r.bytes(&v.ContentBase64)
+		case "type":
+			return r.text(&kind)
+		case "reason":
+			return r.text(&reason)
+		case "session_name":
+			return r.text(&hold.SessionName)
+		case "handle":
+			return r.text(&hold.Handle)
+		case "mode":
+			return r.text((*string)(&hold.Mode))
+		case "token":
+			return r.token(&hold.Token)
+		case "epoch":
+			return r.token(&master.Epoch)
+		case "master":
+			return r.text(&master.Master)
 		}
-		return r.stat(name, &v.FileStat)
+		return r.content(name, file)
 	})
+	*v = lockapi.CellEvent{Revision: file.Revision, Type: lockapi.EventType(kind), Path: file.Path, Reason: reason}
+	switch v.Type.Subject() {
+	case lockapi.SubjectFile:
+		v.File = file
+	case lockapi.SubjectLock:
+		own := hold
+		own.Session = file.Session
+		v.Hold = &own
+	case lockapi.SubjectMaster:
+		own := master
+		v.Master = &own
+	}
+	return ok
 }
 
 // stat reads the named field of a file's stat.

@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -49,6 +50,28 @@ func TestAnswersAreReadFast(t *testing.T) {
 	}
 }
 
+// events are one of each type, in the form of the cell.
+var events = []string{
+	`{"revision":9,"type":"file_changed","path":"/a","instance":4,"generation":2,"size":2,"sha256":"ab","session":"s","created_at":"2026-01-02T03:04:05Z","modified_at":"2026-01-02T03:04:05.1Z","principal":"user:a","content":"x\n"}`,
+	`{"revision":9,"type":"file_deleted","path":"/a","reason":"deleted","instance":4,"generation":2,"size":2,"sha256":"ab","created_at":"2026-01-02T03:04:05Z","modified_at":"2026-01-02T03:04:05Z"}`,
+	`{"revision":9,"type":"lock_released","path":"/a","reason":"forced","session":"s","session_name":"n","handle":"h","mode":"shared","token":7}`,
+	`{"revision":9,"type":"master_changed","epoch":3,"master":"r1"}`,
+	`{"revision":9,"type":"other","path":"/a"}`,
+}
+
+// TestEventsAreReadFast: events are read without help from encoding/json.
+func TestEventsAreReadFast(t *testing.T) {
+	for _, text := range events {
+		var want, got lockapi.CellEvent
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			t.Fatal(err)
+		}
+		if !readWhole([]byte(text), &got) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v", text, got)
+		}
+	}
+}
+
 // fill sets every exported field to a value other than zero.
 func fill(v reflect.Value) {
 	switch v.Kind() {
@@ -83,7 +106,7 @@ func fill(v reflect.Value) {
 
 // FuzzDecode compares the decoder with encoding/json.
 func FuzzDecode(f *testing.F) {
-	for _, answer := range answers {
+	for _, answer := range slices.Concat(answers, events) {
 		f.Add([]byte(answer))
 	}
 	for _, odd := range []string{
@@ -94,7 +117,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(odd))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, out := range outs {
+		for _, out := range append(outs, func() any { return new(lockapi.CellEvent) }) {
 			got, want := out(), out()
 			err := json.Unmarshal(body, want)
 			if ours := decode(body, got); (err == nil) != (ours == nil) {

@@ -108,7 +108,8 @@
 //
 // Client.Watch yields every change of files and locks after a revision, in
 // order, without gaps or repeats. It reads from any healthy replica and moves
-// to another when that one fails. If the caller came too late and old events
+// to another when that one fails. Watches of one Client for the same types of
+// events share a stream. If the caller came too late and old events
 // are gone, Watch yields an event with Event.Compacted set. Client.Follow
 // handles the usual case: it yields the existing files, then their changes.
 // Package recipe has common patterns built from sessions, files and events.
@@ -221,7 +222,9 @@
 //	  bridged          makes the calls of package admin
 //	  limiter          bounds how many sessions make an immediate call at a time
 //	  high             the highest token, and the highest revision, seen
-//	watch, follower    a loop over events: its connection and position
+//	  feeds, feed      the streams of events that the watches share
+//	member, follower   a loop over events: its position, and its feed
+//	watch              reads events, over one connection after another
 //	sender, Txn        changes files, with or without a session
 //	Session            its five parts below each have their own mutex
 //	  lease            its state by the clock and the end of the local lease

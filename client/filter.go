@@ -59,6 +59,50 @@ func makeFilter(filters []Filter) (out filter, err error) {
 	return out, nil
 }
 
+// everywhere reports whether the filter selects events of all nodes.
+func (f *filter) everywhere() bool { return len(f.paths)+len(f.prefixes) == 0 }
+
+// matches reports whether the filter selects events of a node.
+func (f *filter) matches(path string) bool {
+	return f.everywhere() || slices.Contains(f.paths, path) || f.begins(path)
+}
+
+// begins reports whether a path or prefix begins with one of the prefixes.
+func (f *filter) begins(path string) bool {
+	return slices.ContainsFunc(f.prefixes, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+}
+
+// covers reports whether the filter selects events of all nodes that o selects.
+func (f *filter) covers(o *filter) bool {
+	switch {
+	case f.everywhere():
+		return true
+	case o.everywhere():
+		return false
+	}
+	return !slices.ContainsFunc(o.paths, func(path string) bool { return !f.matches(path) }) &&
+		!slices.ContainsFunc(o.prefixes, func(prefix string) bool { return !f.begins(prefix) })
+}
+
+// clone returns a copy to which paths and prefixes may be added.
+func (f *filter) clone() filter {
+	out := *f
+	out.paths, out.prefixes = slices.Clip(out.paths), slices.Clip(out.prefixes)
+	return out
+}
+
+// add makes the filter select also the events of the nodes that o selects.
+func (f *filter) add(o *filter) {
+	switch {
+	case f.covers(o):
+	case o.everywhere():
+		f.paths, f.prefixes = nil, nil
+	default:
+		f.paths = append(f.paths, slices.DeleteFunc(slices.Clone(o.paths), f.matches)...)
+		f.prefixes = append(f.prefixes, slices.DeleteFunc(slices.Clone(o.prefixes), f.begins)...)
+	}
+}
+
 // query returns the query for the events after a revision.
 func (f *filter) query(after uint64) url.Values {
 	q := url.Values{"after": {strconv.FormatUint(after, 10)}}
@@ -89,6 +133,5 @@ func (f *filter) passes(e *lockapi.CellEvent) bool {
 	if len(f.types) > 0 && !slices.Contains(f.types, e.Type) {
 		return false
 	}
-	return len(f.paths)+len(f.prefixes) == 0 || slices.Contains(f.paths, e.Path) ||
-		slices.ContainsFunc(f.prefixes, func(prefix string) bool { return strings.HasPrefix(e.Path, prefix) })
+	return f.matches(e.Path)
 }

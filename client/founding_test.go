@@ -40,10 +40,11 @@ func TestCompactedIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []lockapi.Compacted
-	w := &watch{c: c, after: 4, yield: func(e Event, _ error) bool {
+	m := &member{c: c, yield: func(e Event, _ error) bool {
 		got = append(got, *e.Compacted)
 		return true
 	}}
+	w := &watch{c: c, after: 4, to: &lone{m: m}}
 	refused := &lockapi.Error{Code: lockapi.CodeCompacted, Compacted: lockapi.Compacted{Oldest: 5, Revision: 7}}
 	all := c.calls.router.known.Load().all
 	for _, ask := range []struct {

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -24,13 +23,14 @@ const (
 )
 
 // stream delivers the events of one stream until it ends.
-func (w *watch) stream(ctx context.Context) error {
+func (w *watch) stream(ctx context.Context, change func()) error {
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
 	q := &call{method: http.MethodGet, path: lockapi.RouteEvents, query: w.filter.query(w.after).Encode(), any: true, media: lockapi.TypeEventStream}
 	switch err := w.c.calls.attempt(ctx, &route{to: w.at}, q); {
 	case err == nil:
 		defer q.stream.Body.Close()
+		w.to.opened(change)
 		return w.read(ctx, cut, q.stream.Body)
 	case q.stream != nil:
 		w.polls = pollsLong
@@ -121,6 +121,7 @@ func (w *watch) mark(revision uint64) error {
 		return w.lie("a bookmark with revision %d after revision %d", revision, w.after)
 	}
 	w.reach(revision)
+	w.to.reached(revision)
 	w.c.calls.finder.want(lookEvery)
 	return nil
 }
@@ -128,11 +129,7 @@ func (w *watch) mark(revision uint64) error {
 // decode decodes a message's JSON into out, and checks that its revision equals
 // the message's id.
 func (w *watch) decode(m *message, out any, revision *uint64) error {
-	read := func() error { return json.Unmarshal(m.data, out) }
-	if own, ok := out.(json.Unmarshaler); ok { // saves a pass over the data
-		read = func() error { return own.UnmarshalJSON(m.data) }
-	}
-	if err := read(); err != nil {
+	if err := decode(m.data, out); err != nil {
 		return w.lie("unexpected JSON: %v", err)
 	}
 	if m.id != strconv.FormatUint(*revision, 10) {
@@ -141,14 +138,20 @@ func (w *watch) decode(m *message, out any, revision *uint64) error {
 	return nil
 }
 
-// poll delivers the events of calls that wait.
-func (w *watch) poll(ctx context.Context) error {
+// poll delivers the events of calls that wait, or of calls for old events, which
+// do not.
+func (w *watch) poll(ctx context.Context, change func()) error {
+	wait := pollTime
+	if w.present != nil {
+		wait = 0
+	}
+	w.to.opened(change)
 	query := w.filter.query(w.after)
-	query.Set("wait_ms", strconv.FormatInt(pollTime.Milliseconds(), 10))
+	query.Set("wait_ms", strconv.FormatInt(wait.Milliseconds(), 10))
 	query.Set("limit", strconv.Itoa(lockapi.MaxListLimit))
 	for {
 		var out lockapi.EventList
-		q := call{method: http.MethodGet, path: lockapi.RouteEvents, query: query.Encode(), any: true, stale: true, wait: pollTime, out: &out}
+		q := call{method: http.MethodGet, path: lockapi.RouteEvents, query: query.Encode(), any: true, stale: true, wait: wait, out: &out}
 		before, began := w.after, w.c.clock.now()
 		if err := w.c.calls.attempt(ctx, &route{to: w.at}, &q); err != nil {
 			return err
@@ -160,6 +163,9 @@ func (w *watch) poll(ctx context.Context) error {
 		}
 		if err := w.mark(out.Revision); err != nil {
 			return err
+		}
+		if w.present != nil && len(out.Events) < mostQueued && w.present() {
+			return errCaughtUp
 		}
 		if w.after > before {
 			w.pause.reset()

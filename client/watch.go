@@ -46,8 +46,15 @@ type Event struct {
 // stream of the server, or calls that wait if something on the way does not
 // pass streams.
 //
-// A slow loop delays no other caller: the server keeps no queue for it. If it
-// is so slow that events are no longer kept, it gets Event.Compacted.
+// Watches of one client for the same types of events, with or without contents,
+// share one stream. It continues at its revision when their paths change. Each
+// watch has its own position and end: a refusal or a gap of one does not
+// concern the others.
+//
+// A slow loop delays no other. Up to 64 events, with up to 1 MiB of contents,
+// wait for it in the client. After that it reads the events by itself until it
+// has caught up; the server keeps no queue for it. If it is so slow that events
+// are no longer kept, it gets Event.Compacted.
 //
 // The credential is checked for as long as the watch lasts. When it ends, or is
 // revoked, the watch continues with the next token from Config.Token. It ends with ErrUnauthenticated if that token is invalid, too. It
@@ -58,10 +65,10 @@ type Event struct {
 // not requested.
 func (c *Client) Watch(ctx context.Context, after uint64, filters ...Filter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		w := watch{c: c, after: after, yield: yield}
+		m := member{c: c, from: after, yield: yield}
 		var err error
-		if w.filter, err = makeFilter(filters); err == nil {
-			err = w.run(ctx)
+		if m.filter, err = makeFilter(filters); err == nil {
+			err = m.run(ctx)
 		}
 		if err != errStopped {
 			yield(Event{}, err)
@@ -71,19 +78,38 @@ func (c *Client) Watch(ctx context.Context, after uint64, filters ...Filter) ite
 
 // Ends of a connection of a watch.
 var (
-	errStopped = errors.New("the caller ended the loop")
-	errCutOff  = errors.New("the replica knows no master")
-	errSilent  = errors.New("the replica is silent")
-	errFailed  = errors.New("the replica does not answer other calls")
-	errNoSSE   = errors.New("the answer is not an event stream")
+	errStopped  = errors.New("the caller ended the loop")
+	errCutOff   = errors.New("the replica knows no master")
+	errSilent   = errors.New("the replica is silent")
+	errFailed   = errors.New("the replica does not answer other calls")
+	errNoSSE    = errors.New("the answer is not an event stream")
+	errChanged  = errors.New("other events are requested")
+	errCaughtUp = errors.New("the watch has caught up")
 )
 
-// watch is one loop over events. It runs in the caller's goroutine.
+// receiver gets what a watch learns. One goroutine calls it.
+type receiver interface {
+	// begin returns which events the next connection requests.
+	begin() (filter, uint64)
+	// opened reports that a connection has begun; change ends it with
+	// errChanged.
+	opened(change func())
+	// event delivers an event. An error ends the watch.
+	event(*lockapi.CellEvent) error
+	// reached reports that all events up to a revision were delivered.
+	reached(revision uint64)
+	// gap reports that events are missing, and returns the revision after which
+	// the watch continues.
+	gap(lockapi.Compacted) (uint64, error)
+}
+
+// watch reads events, over one connection after another. One goroutine uses it.
 type watch struct {
-	c      *Client
-	filter filter
-	yield  func(Event, error) bool
-	after  uint64 // all events up to it were yielded
+	c       *Client
+	to      receiver
+	filter  filter
+	after   uint64      // all events up to it were delivered
+	present func() bool // if set, the watch only reads old events, until it reports true
 
 	at        *endpoint                    // asked last
 	compacted map[string]lockapi.Compacted // by replicas that do not keep the next events
@@ -106,22 +132,22 @@ const (
 // the longest is twice that.
 const spread = 100 * time.Millisecond
 
-// run runs one connection after another.
+// run runs one connection after another. It returns errCaughtUp, or the error
+// that ends the watch.
 func (w *watch) run(ctx context.Context) error {
-	if w.after == FromNow {
-		now, err := w.c.Revision(ctx)
-		if err != nil {
-			return err
-		}
-		w.after = now
-	}
+	same := false // whether to ask the same replica again
 	for ctx.Err() == nil {
 		if _, err := w.c.calls.pick(ctx); err != nil {
 			sleep(ctx, w.pause.next())
 			continue
 		}
-		w.at = w.c.calls.router.any(w.avoids)
+		if !same {
+			w.at = w.c.calls.router.any(w.avoids)
+		}
 		err := w.listen(ctx)
+		if same = err == errChanged; same {
+			continue
+		}
 		if ctx.Err() != nil && err != errStopped {
 			break
 		}
@@ -131,8 +157,11 @@ func (w *watch) run(ctx context.Context) error {
 		w.c.log.Debug("stout: watch moves to another replica", "replica", w.at.base, "after", w.after, "error", err)
 		sleep(ctx, w.pause.next())
 	}
-	return fmt.Errorf("stout: watch: %w", context.Cause(ctx))
+	return stopped(ctx)
 }
+
+// stopped returns the error of a watch after the end of its context.
+func stopped(ctx context.Context) error { return fmt.Errorf("stout: watch: %w", context.Cause(ctx)) }
 
 // Revision returns the cell's revision. It includes all changes that were
 // acknowledged before the call.
@@ -165,6 +194,10 @@ func (w *watch) avoids(e *endpoint) bool {
 
 // listen delivers the events of one replica until the connection ends.
 func (w *watch) listen(ctx context.Context) error {
+	filter, after := w.to.begin()
+	if w.filter = filter; after != w.after {
+		w.after, w.compacted = after, nil
+	}
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	w.c.calls.router.listens(w, func() { leave(errFailed) })
@@ -175,18 +208,26 @@ func (w *watch) listen(ctx context.Context) error {
 			w.pause.last = spread
 		}
 	}()
-	if w.polls > 0 {
-		w.polls--
-		return w.poll(ctx)
+	change := func() { leave(errChanged) }
+	read, polls := w.stream, w.polls > 0 || w.present != nil
+	if polls {
+		read = w.poll
 	}
-	return w.stream(ctx)
+	err := read(ctx, change)
+	if context.Cause(ctx) == errChanged {
+		return errChanged
+	}
+	if w.polls > 0 && polls {
+		w.polls--
+	}
+	return err
 }
 
 // classify returns the error that ends the watch; nil if it continues.
 func (w *watch) classify(ctx context.Context, err error) error {
 	refused, isRefusal := errors.AsType[*lockapi.Error](err)
 	switch {
-	case err == errStopped:
+	case err == errStopped, err == errCaughtUp:
 		return err
 	case errors.Is(err, ErrOtherCell):
 		if _, all := w.c.calls.isStrange(err); all {
@@ -295,11 +336,10 @@ func (w *watch) missed(at lockapi.Compacted) error {
 			at = other
 		}
 	}
-	w.after, w.compacted = at.Revision, nil
-	if !w.yield(Event{Compacted: &at}, nil) {
-		return errStopped
-	}
-	return nil
+	w.compacted = nil
+	after, err := w.to.gap(at)
+	w.after = after
+	return err
 }
 
 // lie returns the error for an invalid answer.
@@ -307,7 +347,7 @@ func (w *watch) lie(format string, args ...any) *lockapi.Error {
 	return lockapi.Errorf(lockapi.CodeInternal, "%s sent a watcher %s", w.at.base, fmt.Sprintf(format, args...))
 }
 
-// deliver checks an event and yields it.
+// deliver checks an event and delivers it.
 func (w *watch) deliver(e *lockapi.CellEvent) error {
 	switch {
 	case e.Revision <= w.after || e.Revision > lockapi.MaxToken:
@@ -321,10 +361,7 @@ func (w *watch) deliver(e *lockapi.CellEvent) error {
 		}
 	}
 	w.reach(e.Revision)
-	if !w.yield(Event{CellEvent: *e}, nil) {
-		return errStopped
-	}
-	return nil
+	return w.to.event(e)
 }
 
 // reach records that all events up to a revision were delivered.

@@ -1,0 +1,561 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+const (
+	// mostQueued is how many events may wait for a watch. A watch with more
+	// leaves its feed, and reads the events by itself.
+	mostQueued = 64
+	// mostQueuedBytes bounds the contents of these events. One event may have
+	// more.
+	mostQueuedBytes = 1 << 20
+	// mostRepeated bounds how many revisions a feed goes back for a new member.
+	mostRepeated = 256
+	// settle is the shortest time between two streams of a feed. So watches that
+	// begin together cause one change.
+	settle = 50 * time.Millisecond
+	// mostQuery bounds the query of a feed with several members: proxies accept
+	// about 8 KiB.
+	mostQuery = 7 << 10
+)
+
+// Reasons why a member leaves its feed and continues.
+var (
+	errBehind = errors.New("the watch is behind the others")
+	errAlone  = errors.New("the watches that share a stream were refused")
+	errShared = errors.New("there is another watch to share a stream with")
+)
+
+// feeds are the streams of one client. All watches of the same types of events,
+// with or without contents, share one. So a feed requests no event that none of
+// them wants. The only watch of its kind reads its stream itself, until there is
+// another.
+type feeds struct {
+	mu    sync.Mutex // guards the following, and all feeds and their members
+	all   map[feedKey][]*feed
+	lones map[feedKey][]*lone
+}
+
+type feedKey struct {
+	types    string
+	contents bool
+}
+
+func (f *filter) key() feedKey {
+	var types []string
+	for _, t := range f.types {
+		types = append(types, string(t))
+	}
+	slices.Sort(types)
+	return feedKey{strings.Join(slices.Compact(types), ","), f.contents}
+}
+
+// feed is a stream that several watches share.
+type feed struct {
+	of   *feeds
+	w    watch
+	stop context.CancelFunc
+
+	members []*member
+	wanted  filter        // covers all members
+	filter  filter        // of the connection
+	at      uint64        // all events up to it that pass the filter were delivered
+	narrow  bool          // members have left since the connection began
+	change  func()        // begins a new connection; nil before this one is open
+	open    time.Duration // clock when it was opened
+	changes bool          // change was called, or will be soon
+}
+
+// member is one loop over events. It runs in the caller's goroutine, and has a
+// feed most of the time. The mutex of feeds guards from, covered, proven and
+// end while it has.
+type member struct {
+	c      *Client
+	filter filter
+	yield  func(Event, error) bool
+	own    bool // it shares its stream with no other
+
+	from    uint64      // all events up to it were delivered
+	covered bool        // so were those up to feed.at
+	proven  bool        // a replica has accepted the request for its events
+	queue   chan *Event // closed when the member has left the feed
+	queued  int         // bytes of contents in the queue
+	end     error       // why the feed removed it
+}
+
+// run delivers events until the watch is over, and returns the reason.
+func (m *member) run(ctx context.Context) error {
+	if m.from == FromNow {
+		now, err := m.c.Revision(ctx)
+		if err != nil {
+			return err
+		}
+		m.from = now
+	}
+	for {
+		err := errShared
+		switch f, way := m.c.feeds.join(m); way {
+		case shared:
+			err = m.follow(ctx, f)
+		case behind:
+			err = errBehind
+		case alone:
+			err = m.readAlone(ctx)
+		}
+		if err == errBehind {
+			err = (&lone{m: m}).run(ctx, func() bool { return m.c.feeds.admits(m) })
+		}
+		switch err {
+		case errShared, errCaughtUp:
+		case errAlone:
+			m.own = true
+		default:
+			return err
+		}
+	}
+}
+
+// readAlone yields the events of a stream of its own, until there is another
+// watch to share one with.
+func (m *member) readAlone(ctx context.Context) error {
+	under, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	l := &lone{m: m, cut: cut}
+	l.at.Store(m.from)
+	if !m.own && !m.c.feeds.enter(l) {
+		return errShared
+	}
+	defer m.c.feeds.exit(l)
+	err := l.run(under, nil)
+	if ctx.Err() == nil && context.Cause(under) == errShared && err != errStopped {
+		return errShared
+	}
+	return err
+}
+
+// follow yields the events of a feed.
+func (m *member) follow(ctx context.Context, f *feed) error {
+	defer f.leave(m)
+	for {
+		select {
+		case e, ok := <-m.queue:
+			if !ok {
+				return m.end
+			}
+			f.took(m, e)
+			if !m.yield(*e, nil) {
+				return errStopped
+			}
+		case <-ctx.Done():
+			return stopped(ctx)
+		}
+	}
+}
+
+// lone is a member that reads events by itself.
+type lone struct {
+	m   *member
+	cut context.CancelCauseFunc // ends that with errShared; nil while it reads old events
+	at  atomic.Uint64           // m.from, for others
+}
+
+// reached is called with each event and bookmark.
+func (l *lone) reached(revision uint64) {
+	l.m.from = revision
+	l.at.Store(revision)
+}
+
+func (l *lone) run(ctx context.Context, present func() bool) error {
+	w := watch{c: l.m.c, to: l, present: present}
+	return w.run(ctx)
+}
+
+func (l *lone) begin() (filter, uint64) { return l.m.filter, l.m.from }
+
+func (l *lone) opened(func()) {}
+
+func (l *lone) event(e *lockapi.CellEvent) error {
+	l.reached(e.Revision)
+	if !l.m.yield(Event{CellEvent: *e}, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+func (l *lone) gap(at lockapi.Compacted) (uint64, error) {
+	l.reached(at.Revision)
+	if !l.m.yield(Event{Compacted: &at}, nil) {
+		return l.m.from, errStopped
+	}
+	return l.m.from, nil
+}
+
+// admits reports whether a member that was too far behind may join now.
+func (s *feeds) admits(m *member) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, way := s.find(m)
+	return way != behind
+}
+
+// way is how a member reads events.
+type way int
+
+const (
+	alone  way = iota
+	behind     // old events first
+	shared
+)
+
+// find returns the feed for a member; nil if it needs a new one. mu is held.
+func (s *feeds) find(m *member) (*feed, way) {
+	if m.own {
+		return nil, alone
+	}
+	key := m.filter.key()
+	for _, f := range s.all[key] {
+		if f.filter.covers(&m.filter) || hasRoom(&f.wanted, m) {
+			return f, m.wayTo(f.at)
+		}
+	}
+	if l := s.partner(m); l != nil {
+		return nil, m.wayTo(l.at.Load())
+	}
+	return nil, alone
+}
+
+// wayTo returns how the member reads events to share a stream that is at a
+// revision. It does not make the others go far back.
+func (m *member) wayTo(at uint64) way {
+	if m.from+mostRepeated < at {
+		return behind
+	}
+	return shared
+}
+
+// partner returns a member that reads alone and can share a stream. mu is held.
+func (s *feeds) partner(m *member) *lone {
+	for _, l := range s.lones[m.filter.key()] {
+		if l.m.filter.covers(&m.filter) || hasRoom(&l.m.filter, m) {
+			return l
+		}
+	}
+	return nil
+}
+
+// enter registers a member that reads alone, unless it can share a stream by
+// now.
+func (s *feeds) enter(l *lone) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, way := s.find(l.m); way != alone {
+		return false
+	}
+	if s.lones == nil {
+		s.lones = make(map[feedKey][]*lone)
+	}
+	key := l.m.filter.key()
+	s.lones[key] = append(s.lones[key], l)
+	return true
+}
+
+func (s *feeds) exit(l *lone) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(l)
+}
+
+// forget removes a member that no longer reads alone. mu is held.
+func (s *feeds) forget(l *lone) {
+	drop(s.lones, l.m.filter.key(), l)
+}
+
+// drop removes a value from a list in a map.
+func drop[V comparable](m map[feedKey][]V, key feedKey, v V) {
+	rest := slices.DeleteFunc(m[key], func(o V) bool { return o == v })
+	if m[key] = rest; len(rest) == 0 {
+		delete(m, key)
+	}
+}
+
+// hasRoom reports whether a request may have one more member's paths.
+func hasRoom(wanted *filter, m *member) bool {
+	all := wanted.clone()
+	all.add(&m.filter)
+	return len(all.query(lockapi.MaxToken).Encode()) <= mostQuery
+}
+
+// union returns the filter of all members together. mu is held.
+func (f *feed) union() (all filter) {
+	for i, m := range f.members {
+		if i == 0 {
+			all = m.filter.clone()
+		} else {
+			all.add(&m.filter)
+		}
+	}
+	return all
+}
+
+// join makes a watch a member of a feed, if it is to share one now.
+func (s *feeds) join(m *member) (*feed, way) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, way := s.find(m)
+	if way != shared {
+		return nil, way
+	}
+	m.queue, m.queued, m.end = make(chan *Event, mostQueued), 0, nil
+	if f == nil {
+		return s.begin(m), shared
+	}
+	m.covered = m.from >= f.at && f.filter.covers(&m.filter)
+	m.proven = m.covered && f.change != nil
+	f.members = append(f.members, m)
+	if f.wanted.add(&m.filter); !m.covered {
+		f.requestChange()
+	}
+	return f, shared
+}
+
+// begin begins a feed with its first member. The partner joins it. mu is held.
+func (s *feeds) begin(m *member) *feed {
+	ctx, stop := context.WithCancel(context.Background())
+	m.covered, m.proven = false, false
+	f := &feed{of: s, stop: stop, members: []*member{m}, wanted: m.filter.clone(), filter: m.filter, at: m.from}
+	f.w = watch{c: m.c, to: f}
+	if s.all == nil {
+		s.all = make(map[feedKey][]*feed)
+	}
+	key := m.filter.key()
+	s.all[key] = append(s.all[key], f)
+	if l := s.partner(m); l != nil {
+		s.forget(l)
+		l.cut(errShared)
+	}
+	go f.run(ctx)
+	return f
+}
+
+// run reads the stream until there are no members.
+func (f *feed) run(ctx context.Context) {
+	for {
+		_ = f.w.run(ctx) // each member gets its own error
+		if !f.failed() {
+			return
+		}
+		f.w = watch{c: f.w.c, to: f}
+	}
+}
+
+// failed handles an error that ends the watch of the feed, and reports whether
+// the feed continues. If a member has just joined, the error is probably due to
+// it; otherwise it may concern any of them. Each of these asks by itself.
+func (f *feed) failed() bool {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	expelled := slices.Clone(f.members)
+	if expelled = slices.DeleteFunc(expelled, func(m *member) bool { return m.proven }); len(expelled) == 0 {
+		expelled = slices.Clone(f.members)
+	}
+	for _, m := range expelled {
+		f.remove(m, errAlone)
+	}
+	return len(f.members) > 0
+}
+
+// leave removes a member that ends its loop.
+func (f *feed) leave(m *member) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.remove(m, errStopped)
+}
+
+// remove removes a member. The feed ends with its last one. mu is held.
+func (f *feed) remove(m *member, why error) {
+	i := slices.Index(f.members, m)
+	if i < 0 {
+		return
+	}
+	m.from = f.position(m)
+	f.members = slices.Delete(f.members, i, i+1)
+	f.narrow = true
+	m.end = why
+	close(m.queue)
+	if len(f.members) > 0 {
+		return
+	}
+	f.stop()
+	drop(f.of.all, m.filter.key(), f)
+}
+
+// position returns the revision up to which a member has all its events. mu is
+// held.
+func (f *feed) position(m *member) uint64 {
+	if m.covered {
+		return max(m.from, f.at)
+	}
+	return m.from
+}
+
+// begin requests the events of all members after the least of their positions.
+func (f *feed) begin() (filter, uint64) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.change, f.changes, f.narrow = nil, false, false
+	for _, m := range f.members {
+		m.from, m.covered = f.position(m), true
+	}
+	f.filter = f.union()
+	f.wanted = f.filter.clone()
+	f.rewind()
+	return f.filter, f.at
+}
+
+// rewind sets the feed's position to the least of its members. mu is held.
+func (f *feed) rewind() {
+	for i, m := range f.members {
+		if i == 0 || m.from < f.at {
+			f.at = m.from
+		}
+	}
+}
+
+func (f *feed) opened(change func()) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.change, f.open = change, f.w.c.clock.now()
+	for _, m := range f.members {
+		if m.proven = m.covered; !m.covered {
+			f.requestChange()
+		}
+	}
+}
+
+// requestChange makes the feed request the events of its present members, as
+// soon as its connection is open and has settled. mu is held.
+func (f *feed) requestChange() {
+	if f.change == nil || f.changes {
+		return
+	}
+	f.changes = true
+	if rest := settle - (f.w.c.clock.now() - f.open); rest > 0 {
+		time.AfterFunc(rest, f.change)
+		return
+	}
+	f.change()
+}
+
+func (f *feed) event(e *lockapi.CellEvent) error {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	told := false
+	for _, m := range slices.Backward(f.members) { // queue may remove m
+		if !m.covered || e.Revision <= m.from || !m.filter.passes(e) {
+			continue
+		}
+		own := &Event{CellEvent: *e}
+		if told {
+			own.CellEvent = cloned(e)
+		}
+		told = true
+		f.queue(m, own)
+	}
+	f.at = e.Revision
+	return nil
+}
+
+// queue queues an event for a member, or removes one that is behind. mu is held.
+func (f *feed) queue(m *member, e *Event) {
+	n := contentSize(e)
+	if len(m.queue) == cap(m.queue) || m.queued > 0 && m.queued+n > mostQueuedBytes {
+		f.remove(m, errBehind)
+		return
+	}
+	m.queued += n
+	m.queue <- e
+	if e.Compacted != nil {
+		m.from = e.Compacted.Revision
+	}
+}
+
+// took records that a member has taken an event from its queue.
+func (f *feed) took(m *member, e *Event) {
+	if n := contentSize(e); n > 0 {
+		f.of.mu.Lock()
+		defer f.of.mu.Unlock()
+		m.queued -= n
+	}
+}
+
+func contentSize(e *Event) int {
+	switch {
+	case e.File == nil:
+		return 0
+	case e.File.Content != nil:
+		return len(*e.File.Content)
+	}
+	return len(e.File.ContentBase64)
+}
+
+// cloned returns a copy of an event that shares nothing its owner may change.
+func cloned(e *lockapi.CellEvent) lockapi.CellEvent {
+	out := *e
+	if e.File != nil {
+		file := *e.File
+		if file.Content != nil {
+			content := *file.Content
+			file.Content = &content
+		}
+		file.ContentBase64 = slices.Clone(file.ContentBase64)
+		out.File = &file
+	}
+	if e.Hold != nil {
+		hold := *e.Hold
+		out.Hold = &hold
+	}
+	if e.Master != nil {
+		master := *e.Master
+		out.Master = &master
+	}
+	return out
+}
+
+// reached also drops from the request what no member wants any longer. It comes
+// with each bookmark, which is often enough.
+func (f *feed) reached(revision uint64) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.at = revision
+	if f.narrow {
+		f.narrow = false
+		if all := f.union(); !all.covers(&f.filter) {
+			f.requestChange()
+		}
+	}
+}
+
+// gap delivers a gap to the members at a revision that the replicas do not
+// keep, or have not reached.
+func (f *feed) gap(at lockapi.Compacted) (uint64, error) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	for _, m := range slices.Backward(f.members) { // queue may remove m
+		if m.from = f.position(m); m.from < at.Oldest || m.from > at.Revision {
+			own := at
+			f.queue(m, &Event{Compacted: &own})
+		}
+	}
+	f.rewind()
+	return f.at, nil
+}
