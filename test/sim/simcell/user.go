@@ -113,7 +113,9 @@ func (u *user) start() {
 		go u.probe(u.ctx)
 	}
 	if u.w.profile.watches {
-		go u.watches(u.ctx)
+		kind := anyEvents(u.rng).kind
+		go u.watches(u.ctx, "watcher", kind)
+		go u.watches(u.ctx, "second watcher", kind)
 	}
 	if u.w.profile.follows && u.name == "u1" {
 		go u.follows(u.ctx)

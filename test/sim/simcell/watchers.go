@@ -117,14 +117,16 @@ func (o *oracle) reportedRevision() uint64 {
 	return 0
 }
 
-// watches is a second program of the user that receives events.
-func (u *user) watches(ctx context.Context) {
-	w := &watcher{who: u.name + "'s watcher", ctx: ctx, asked: anyEvents(u.rng)}
+// watches is another program of the user, which receives events of a kind.
+// Watches of one kind share a stream.
+func (u *user) watches(ctx context.Context, name string, kind lockapi.EventType) {
+	w := &watcher{who: u.name + "'s " + name, ctx: ctx, asked: anyEvents(u.rng)}
+	w.asked.kind = kind
 	if u.rng.IntN(2) == 0 {
 		w.after = u.w.oracle.reportedRevision()
 	}
 	for ctx.Err() == nil && !u.w.isOver() {
-		u.w.oracle.watchers[u.name] = w
+		u.w.oracle.watchers[w.who] = w
 		for e, err := range u.client.Watch(ctx, w.after, w.asked.filters()...) {
 			switch {
 			case err != nil:
