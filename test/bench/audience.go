@@ -12,13 +12,14 @@ import (
 	"github.com/stoutlock/stout/test/bench/internal/target"
 )
 
-// audience is the watchers of one file. Each has its own connection to one of
-// the replicas in turn. A write starts a round, which ends when the last
-// watcher has received the event. One goroutine makes the rounds.
+// audience is the watchers of one file. Each client has one or more of them,
+// at one of the replicas in turn. A write starts a round, which ends when the
+// last watcher has received the event. One goroutine makes the rounds.
 type audience struct {
 	path    string
 	writer  target.Session
-	clients []target.Client // of the watchers
+	clients []target.Client
+	each    int // watchers of a client
 
 	due      atomic.Int64   // number of events that the watchers should have received so far
 	received atomic.Int64   // number that they have received
@@ -36,10 +37,10 @@ const (
 	rampPause = 20 * time.Millisecond
 )
 
-// newAudience makes n watchers, which do not watch yet.
-func newAudience(via string, way target.Way, n int, path string, writer target.Session) (*audience, error) {
-	a := &audience{path: path, writer: writer, last: make(chan time.Time, 1), broken: make(chan struct{})}
-	for i := range n {
+// newAudience makes clients, which do not watch yet.
+func newAudience(via string, way target.Way, clients, each int, path string, writer target.Session) (*audience, error) {
+	a := &audience{path: path, writer: writer, each: each, last: make(chan time.Time, 1), broken: make(chan struct{})}
+	for i := range clients {
 		one := way
 		one.URLs = way.URLs[i%len(way.URLs):][:1]
 		c, err := target.NewClient(via, one)
@@ -74,10 +75,16 @@ func (a *audience) gather(ctx context.Context, bound time.Duration, running *syn
 
 func (a *audience) watch(ctx context.Context, c target.Client, after uint64) {
 	defer c.Close()
-	err := c.Watch(ctx, a.path, after, a.count)
-	if ctx.Err() == nil {
-		a.fail(fmt.Errorf("a watcher of %s ended: %w", a.path, err))
+	var all sync.WaitGroup
+	for range a.each {
+		all.Go(func() {
+			err := c.Watch(ctx, a.path, after, a.count)
+			if ctx.Err() == nil {
+				a.fail(fmt.Errorf("a watcher of %s ended: %w", a.path, err))
+			}
+		})
 	}
+	all.Wait()
 }
 
 // fail ends the rounds: the number of outstanding events is unknown from now
@@ -100,7 +107,7 @@ func (a *audience) round(l *letter) load.Step {
 		case <-a.last: // of an interrupted round
 		default:
 		}
-		a.due.Add(int64(len(a.clients)))
+		a.due.Add(int64(len(a.clients) * a.each))
 		if err := a.writer.WriteFile(ctx, a.path, l.next()); err != nil {
 			a.fail(err)
 		}

@@ -116,7 +116,7 @@ func (f *fanout) openRounds(ctx context.Context, running *sync.WaitGroup) (err e
 	if err := f.rounds.openSessions(ctx, f.bench); err != nil {
 		return err
 	}
-	a, err := newAudience(f.via, f.cell.Way(), f.n, nodePath("fanout", 0), f.rounds.sessions[0])
+	a, err := newAudience(f.via, f.cell.Way(), max(1, f.n/f.watches), f.watches, nodePath("fanout", 0), f.rounds.sessions[0])
 	if err != nil {
 		return err
 	}

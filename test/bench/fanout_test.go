@@ -66,7 +66,7 @@ func (l *listener) Watch(ctx context.Context, _ string, after uint64, onChange f
 
 func newStage(n int) (*stage, *audience) {
 	s := &stage{}
-	a := &audience{path: "/x", writer: s, last: make(chan time.Time, 1), broken: make(chan struct{})}
+	a := &audience{path: "/x", writer: s, each: 1, last: make(chan time.Time, 1), broken: make(chan struct{})}
 	for i := range n {
 		a.clients = append(a.clients, &listener{s: s, delay: time.Duration(i+1) * time.Millisecond})
 	}

@@ -25,6 +25,7 @@ type settings struct {
 	drain    time.Duration
 	soak     time.Duration
 	kills    int
+	watches  int // of each client of fanout
 
 	snapshotTime time.Duration
 	ttl          time.Duration
@@ -61,6 +62,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.DurationVar(&s.soak, "soak", 10*time.Minute, "measured time of the work soak")
 	f.DurationVar(&s.snapshotTime, "beside-snapshots", snapshotTime, "measured time of the work snapshot")
 	f.IntVar(&s.kills, "kills", 10, "kills of the work failover")
+	f.IntVar(&s.watches, "watches", 1, "watches of each client of the work fanout")
 	f.DurationVar(&s.ttl, "ttl", 12*time.Second, "ttl of the sessions")
 	f.DurationVar(&s.timeout, "timeout", time.Hour, "time limit for the whole program")
 	f.StringSliceVar(&s.servers, "server", nil, "base URLs of a running cell's replicas (default: start a cell)")
@@ -117,6 +119,9 @@ func (s *settings) validate() error {
 	}
 	if s.runs < 1 || s.kills < 1 {
 		bad("--runs %d and --kills %d: want at least 1 of each", s.runs, s.kills)
+	}
+	if s.watches < 1 {
+		bad("--watches %d: want at least 1", s.watches)
 	}
 	if s.warmup < 0 || s.duration <= 0 || s.soak <= 0 || s.snapshotTime <= 0 || s.timeout <= 0 {
 		bad("--duration, --soak, --beside-snapshots and --timeout must be above 0, and --warmup not negative")
