@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -56,14 +57,15 @@ type EventWatch interface {
 	// included; it is never below after, and the next call continues from
 	// it. The errors are compacted, the refusal of a caller that may not
 	// watch any more, and no_master if the replica may no longer answer
-	// from its own state.
+	// from its own state. The next Read may overwrite the events; what they
+	// refer to is shared and must not be changed.
 	Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
 	// Bounds returns the smallest revision after which Read answers, and
 	// the revision up to which this replica shows events.
 	Bounds() (oldest, newest uint64)
-	// Ready has a value when there may be more events, when the caller's
-	// credential has expired, or when the replica may no longer answer.
-	// Wait for it after a Read that found nothing.
+	// Ready has a value when there may be more events than the last Read
+	// returned, when the caller's credential has expired, or when the
+	// replica may no longer answer. Wait for it after a Read.
 	Ready() <-chan struct{}
 	Close()
 }
@@ -86,8 +88,9 @@ type eventWatch struct {
 	m *Master
 	f EventFilter
 
-	ending *time.Timer // wakes the reader when it may have to stop; nil if that is not known
-	end    time.Time   // when ending fires
+	shown  []lockapi.CellEvent // by the last Read; a few are kept
+	ending *time.Timer         // wakes the reader when it may have to stop; nil if that is not known
+	end    time.Time           // when ending fires
 }
 
 func (w *eventWatch) Close() {
@@ -111,31 +114,56 @@ func (w *eventWatch) wakeAt(end time.Time) {
 	}
 }
 
+// fewShown bounds the events for which a watch keeps memory.
+const fewShown = 4
+
 func (w *eventWatch) Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error) {
 	found, upTo, err := w.visible(after, limit)
-	if err != nil {
+	if err != nil || len(found) == 0 {
 		return nil, upTo, err
 	}
-	shown, upTo := w.m.eventsOf(found, upTo, w.f.content, bytes)
+	shown, upTo := w.m.eventsOf(w.shown[:0], found, upTo, w.f.content, bytes)
+	if len(shown) < len(found) {
+		w.Wake()
+	}
+	if w.shown = shown; cap(shown) > fewShown {
+		w.shown = nil
+	}
 	return shown, upTo, nil
 }
 
-// eventsOf converts events up to the given size, and returns the revision up to
+// eventsOf appends events up to the given size, and returns the revision up to
 // which all are shown.
-func (m *Master) eventsOf(found []events.Event, upTo uint64, content bool, bytes int) ([]lockapi.CellEvent, uint64) {
-	var present *state.State
-	if content {
-		present = m.log.State()
+func (m *Master) eventsOf(shown []lockapi.CellEvent, found []events.Event, upTo uint64, content bool, bytes int) ([]lockapi.CellEvent, uint64) {
+	if !content {
+		for i := range found {
+			shown = append(shown, *m.converted.of(&found[i]))
+		}
+		return shown, upTo
 	}
-	shown, size := make([]lockapi.CellEvent, 0, len(found)), 0
-	for _, e := range found {
-		one := cellEventOf(e, present)
+	present, size := m.log.State(), 0
+	for i := range found {
+		one := cellEventOf(&found[i], present)
 		if size += contentBytes(&one); size > bytes && len(shown) > 0 {
 			return shown, shown[len(shown)-1].Revision
 		}
 		shown = append(shown, one)
 	}
 	return shown, upTo
+}
+
+// convertedEvents caches the latest events without contents in the form of the
+// contract, for all watches together. It is safe for concurrent use.
+type convertedEvents [64]atomic.Pointer[lockapi.CellEvent]
+
+func (c *convertedEvents) of(e *events.Event) *lockapi.CellEvent {
+	kept := &c[e.Revision%uint64(len(c))]
+	if k := kept.Load(); k != nil && k.Revision == e.Revision {
+		return k
+	}
+	one := cellEventOf(e, nil)
+	kept.Store(&one)
+	return &one
 }
 
 // visible returns the next events that the caller may read, if there are any.
@@ -203,7 +231,7 @@ func ErrCompacted(oldest, present uint64, format string, args ...any) *lockapi.E
 
 // cellEventOf converts an event. It includes the file's content if the present
 // state is given and still has it.
-func cellEventOf(e events.Event, present *state.State) lockapi.CellEvent {
+func cellEventOf(e *events.Event, present *state.State) lockapi.CellEvent {
 	out := lockapi.CellEvent{Revision: e.Revision, Type: lockapi.EventType(e.Type.String()), Path: e.Path, Reason: e.Reason()}
 	switch {
 	case e.File() != nil:

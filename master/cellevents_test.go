@@ -77,3 +77,51 @@ func TestUnknownTypesOfEvents(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestWatchersShareAnEvent: an event is converted once for all of them.
+func TestWatchersShareAnEvent(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		first, second := watching(t, m, EventFilter{}), watching(t, m, EventFilter{})
+		defer first.Close()
+		defer second.Close()
+		must(t, putSized(t, m, "/a", 100))
+		_, now := first.Bounds()
+		a, _, err := first.Read(now-1, 10, 1<<20)
+		must(t, err)
+		b, _, err := second.Read(now-1, 10, 1<<20)
+		must(t, err)
+		if len(a) != 1 || len(b) != 1 || a[0].File == nil || a[0].File != b[0].File {
+			t.Errorf("%+v and %+v", a, b)
+		}
+		if n := testing.AllocsPerRun(100, func() { _, _, _ = second.Read(now-1, 10, 1<<20) }); n > 2 {
+			t.Errorf("%v allocations for each receiver", n)
+		}
+	})
+}
+
+// TestWatchIsReadyForTheRest: after a read that leaves events out, for their
+// number or their contents, the watch is ready.
+func TestWatchIsReadyForTheRest(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		for name, bound := range map[string]struct{ limit, bytes int }{"number": {2, 1 << 20}, "contents": {100, 1}} {
+			w := watching(t, m, EventFilter{content: true})
+			defer w.Close()
+			_, after := w.Bounds()
+			for _, path := range []string{"/a", "/b", "/c"} {
+				must(t, putSized(t, m, path, 100))
+			}
+			for n := 0; n < 3; {
+				select {
+				case <-w.Ready():
+				default:
+					if n > 0 {
+						t.Fatalf("%s: not ready after %d of 3 events", name, n)
+					}
+				}
+				got, upTo, err := w.Read(after, bound.limit, bound.bytes)
+				must(t, err)
+				n, after = n+len(got), upTo
+			}
+		}
+	})
+}

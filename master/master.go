@@ -36,6 +36,8 @@ type Master struct {
 	vitals  *vitals
 	counted cycleCount
 
+	converted convertedEvents
+
 	membersRev   membersRevision
 	memberWakeup wait.Wakeup   // of keepMembers
 	membersTurn  chan struct{} // a semaphore for changes of the members, see exclusively

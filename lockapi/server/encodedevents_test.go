@@ -43,3 +43,18 @@ func TestEncodedEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestEventIsEncodedOnce: all but the first receiver cost no allocation.
+func TestEventIsEncodedOnce(t *testing.T) {
+	var events encodedEvents
+	e := lockapi.CellEvent{Revision: 9, Type: lockapi.EventFileChanged, Path: "/f", File: &lockapi.File{FileStat: lockapi.FileStat{Path: "/f", Revision: 9}}}
+	out := bytes.NewBuffer(make([]byte, 0, 4096))
+	if n := testing.AllocsPerRun(100, func() {
+		out.Reset()
+		if err := events.write(out, &e); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations for each further receiver", n)
+	}
+}

@@ -81,6 +81,7 @@ type watch struct {
 	*exchange
 	events master.EventWatch
 	after  uint64
+	now    unblocked // of a stream; nil if it can only be flushed
 }
 
 // readEvents answers with events, as JSON or as a stream, from this replica's

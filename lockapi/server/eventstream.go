@@ -24,9 +24,6 @@ var (
 	noBuffering = []string{"no"} // for proxies (nginx)
 )
 
-// atOnce is closed: there may be more events to send.
-var atOnce = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
-
 // errStreamEnds ends a stream regularly.
 var errStreamEnds = errors.New("the stream is over")
 
@@ -47,6 +44,9 @@ func (w *watch) stream(fresh bool, refused error) error {
 	}
 	w.trimHeaders()
 	w.c.Writer.Flush()
+	if wrapped, ok := w.c.Writer.(interface{ Unwrap() http.ResponseWriter }); ok {
+		w.now, _ = wrapped.Unwrap().(unblocked)
+	}
 	if w.sendCompacted(refused) {
 		return nil
 	}
@@ -56,18 +56,13 @@ func (w *watch) stream(fresh bool, refused error) error {
 	tick := time.NewTicker(bookmarkEvery)
 	defer tick.Stop()
 	for {
-		more, err := w.deliver()
-		if err != nil {
+		if w.deliver() != nil {
 			return nil
 		}
-		next := w.events.Ready()
-		if more {
-			next = atOnce
-		}
 		select {
-		case <-next:
+		case <-w.events.Ready():
 		case <-tick.C:
-			if _, err := w.deliver(); err != nil || w.bookmark() != nil {
+			if w.deliver() != nil || w.bookmark() != nil {
 				return nil
 			}
 		case <-w.stopping:
@@ -78,36 +73,77 @@ func (w *watch) stream(fresh bool, refused error) error {
 	}
 }
 
-// deliver sends the new events, and reports whether there were any. An error
-// ends the stream.
-func (w *watch) deliver() (more bool, err error) {
-	found, upTo, err := w.events.Read(w.after, streamBatch, streamBytes)
-	if w.sendCompacted(err) {
-		return false, errStreamEnds
+// unblocked is a reply that can send without waiting; see package wire.
+type unblocked interface {
+	FlushNow() (rest bool, err error)
+}
+
+// deliver sends the new events. It keeps its turn only while it need not wait
+// for the caller. An error ends the stream.
+func (w *watch) deliver() error {
+	var (
+		out  *buffer
+		rest bool
+		err  error
+	)
+	w.turns.take(func() (busy bool) {
+		out, busy, err = w.read()
+		if n := out.Len(); n > 0 && n <= fewBytes && w.now != nil {
+			rest = w.sendNow(out.Bytes())
+			out.Reset()
+		}
+		return busy
+	})
+	defer out.release()
+	switch {
+	case err != nil:
+		return w.end(err)
+	case rest:
+		w.c.Writer.Flush()
+	case out.Len() > 0:
+		return w.push(&out.Buffer)
 	}
+	return w.ctx().Err()
+}
+
+// read returns the new events, encoded. busy reports whether the cell has
+// changed further since the last of them. The caller releases the buffer.
+func (w *watch) read() (out *buffer, busy bool, err error) {
+	out = buffers.Get().(*buffer)
+	found, upTo, err := w.events.Read(w.after, streamBatch, streamBytes)
+	if err != nil {
+		return out, false, err
+	}
+	for i := range found {
+		if err := w.encoded.write(&out.Buffer, &found[i]); err != nil {
+			return out, false, err
+		}
+		busy = found[i].Revision < upTo
+	}
+	w.after = upTo
+	w.metrics.eventsTold.Add(float64(len(found)))
+	return out, busy, nil
+}
+
+// sendNow sends what the connection accepts without waiting, and reports
+// whether there is a rest to flush.
+func (w *watch) sendNow(b []byte) (rest bool) {
+	if _, err := w.c.Writer.Write(b); err != nil {
+		return true // flushing returns the error again
+	}
+	rest, _ = w.now.FlushNow() // an error ends the context
+	return rest
+}
+
+// end sends the last event of a stream, if it has one, and returns the error
+// that ends the stream.
+func (w *watch) end(err error) error {
 	if denied := new(lockapi.Error); errors.As(err, &denied) && isDenial(denied.Code) {
 		w.noted.code = denied.Code
 		_ = w.event(w.after, lockapi.StreamDenied, struct{}{})
-		return false, errStreamEnds
 	}
-	if err != nil {
-		return false, err
-	}
-	var out bytes.Buffer
-	for i := range found {
-		if err := w.encoded.write(&out, &found[i]); err != nil {
-			return false, err
-		}
-	}
-	w.after = upTo
-	if len(found) == 0 {
-		return false, nil
-	}
-	if err := w.push(&out); err != nil {
-		return false, err
-	}
-	w.metrics.eventsTold.Add(float64(len(found)))
-	return true, nil
+	w.sendCompacted(err)
+	return err
 }
 
 // sendCompacted sends the last event of a stream if the error is compacted, and

@@ -165,6 +165,7 @@ type Server struct {
 	// lists has a place for each list that may be built at a time: half as many
 	// as processors, so that Raft and other calls always find one.
 	lists    chan struct{}
+	turns    turns // of streams
 	spare    *gate.Reserve
 	browsers *browser.Policy
 	engine   *gin.Engine
@@ -209,6 +210,7 @@ func New(opts Options) *Server {
 		conns:    gate.NewConns(opts.MaxConnections),
 		attempts: gate.Attempts{Every: opts.AttemptEvery},
 		lists:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		turns:    newTurns(max(1, runtime.GOMAXPROCS(0)/2)),
 
 		stopping: make(chan struct{}),
 	}

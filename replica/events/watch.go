@@ -54,8 +54,8 @@ func (w *Watch) Close() {
 	w.ring.watches.remove(w)
 }
 
-// Ready returns a channel that has a value when there may be more to read. Wait
-// for it after a Read that found no events.
+// Ready returns a channel that has a value when there may be more than the last
+// Read returned.
 func (w *Watch) Ready() <-chan struct{} { return w.ready }
 
 // Read is Ring.Read with the watch's filter. It does not examine again the
@@ -80,11 +80,11 @@ func (w *Watch) Read(after uint64, limit int) (found []Event, upTo uint64, err e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch w.clear = upTo; {
-	case len(found) > 0, r.floor > r.published: // the ring may have forgotten events and not published that; wakeAll will wake the watch
+	case r.floor > r.published: // the ring may have forgotten events and not published that; wakeAll will wake the watch
 		w.first = upTo + 1 // perhaps
 	case r.published <= upTo:
 		w.first = 0
-	default: // more was published in the meantime
+	default: // the limit was reached, or more was published in the meantime
 		w.first = upTo + 1
 		w.wake()
 	}

@@ -41,6 +41,32 @@ func (w *reply) FlushError() error {
 	return w.piece(false)
 }
 
+// FlushNow is FlushError, but sends only what the connection accepts without
+// waiting. rest reports whether there is more to send; a flush sends it.
+func (w *reply) FlushNow() (rest bool, err error) {
+	c := w.conn
+	if w.framing == whole || c.raw == nil || w.head.Len() > 0 || w.body.Len() > mostJoined {
+		return true, nil
+	}
+	if w.err != nil {
+		return false, w.err
+	}
+	w.frame(false)
+	w.head.Write(w.body.Bytes())
+	w.body.Reset()
+	c.out = w.head.Bytes()
+	err = c.raw.Write(c.tryWrite)
+	w.head.Next(w.head.Len() - len(c.out))
+	if c.out = nil; err != nil {
+		return false, w.fail(err)
+	}
+	if w.head.Len() > 0 {
+		return true, nil
+	}
+	w.reset()
+	return false, nil
+}
+
 // begin chooses the framing of the pieces, and puts the head before the first
 // one.
 func (w *reply) begin() error {
@@ -125,25 +151,36 @@ func (w *reply) piece(end bool) error {
 	if w.err != nil {
 		return w.err
 	}
-	if w.framing == chunked {
-		if n := w.body.Len(); n > 0 {
-			w.head.WriteString(strconv.FormatInt(int64(n), 16))
-			w.head.WriteString("\r\n")
-			w.body.WriteString("\r\n")
-		}
-		if end {
-			w.body.WriteString("0\r\n\r\n")
-		}
-	}
+	w.frame(end)
 	if err := w.conn.writeBoth(&w.head, w.body.Bytes()); err != nil {
 		return w.fail(err)
 	}
+	w.reset()
+	return nil
+}
+
+// frame makes the pending output a piece of the body.
+func (w *reply) frame(end bool) {
+	if w.framing != chunked {
+		return
+	}
+	if n := w.body.Len(); n > 0 {
+		w.head.Write(strconv.AppendInt(w.head.AvailableBuffer(), int64(n), 16))
+		w.head.WriteString("\r\n")
+		w.body.WriteString("\r\n")
+	}
+	if end {
+		w.body.WriteString("0\r\n\r\n")
+	}
+}
+
+// reset drops the output that was sent.
+func (w *reply) reset() {
 	w.head.Reset()
 	w.body.Reset()
 	if w.body.Cap() > len(buffer{}) || w.head.Cap() > len(buffer{}) {
 		w.body, w.head = bytes.Buffer{}, bytes.Buffer{} // the next piece may be far off
 	}
-	return nil
 }
 
 // fail ends a reply that has begun, and closes the connection so that the

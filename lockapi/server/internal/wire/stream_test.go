@@ -418,3 +418,48 @@ func FuzzPieces(f *testing.F) {
 		c.Close()
 	})
 }
+
+// TestFlushNow: output is sent without waiting for a caller that does not read.
+// The rest and all further output follow in order.
+func TestFlushNow(t *testing.T) {
+	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
+		full, ended := make(chan int, 1), make(chan error, 1)
+		const more = 20
+		text := func(i int) string { return fmt.Sprintf("%d:%s;", i, strings.Repeat("x", i*997%(12<<10))) }
+		h := start(t, listen, func(w http.ResponseWriter, r *http.Request) {
+			now := w.(interface{ FlushNow() (bool, error) })
+			err, n := flush(w), 0
+			send := func() (rest bool) {
+				n++
+				_, _ = io.WriteString(w, text(n))
+				rest, err = now.FlushNow()
+				return rest
+			}
+			for err == nil && !send() {
+			}
+			full <- n
+			for range more {
+				if rest := send(); rest && err == nil && n%2 == 0 {
+					err = flush(w)
+				}
+			}
+			ended <- err
+		})
+		c := h.connect(t)
+		c.send(get("/events"))
+		resp, err := http.ReadResponse(c.replies, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, want := <-full, ""
+		for i := range n + more {
+			want += text(i + 1)
+		}
+		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != want {
+			t.Errorf("%d bytes instead of %d, %v", len(got), len(want), err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
