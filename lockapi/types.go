@@ -105,6 +105,7 @@ type Session struct {
 	CreatedAt time.Time         `json:"created_at"`
 	Meta      map[string]string `json:"meta"`
 	Principal string            `json:"principal,omitempty"` // owner; empty if only anonymous callers used the session
+	Revision  uint64            `json:"-"`                   // of the cell when it was opened; 0 if unknown
 }
 
 // SessionState is a session with its holds and waits.

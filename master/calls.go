@@ -98,7 +98,7 @@ type asked struct {
 var rows = map[reflect.Type]*Row{}
 
 func init() {
-	for _, add := range [][]entry{sessionCalls, lockCalls, fileCalls, cellCalls, accessCalls} {
+	for _, add := range [][]entry{sessionCalls, lockCalls, fileCalls, keyCalls, cellCalls, accessCalls} {
 		for _, e := range add {
 			rows[e.call] = e.row
 		}

@@ -89,15 +89,18 @@ func errOtherBody(key string) error {
 // CloseSession ends a session and frees everything it holds, without
 // lock-delay. Closing a missing session succeeds.
 func (m *Master) CloseSession(_ context.Context, by *Caller, req *lockapi.CloseSession) error {
+	return m.closeSession(by, &state.CloseSession{Session: req.Session})
+}
+
+func (m *Master) closeSession(by *Caller, op *state.CloseSession) error {
 	return m.served(func(o *office) error {
 		if err := o.admit(by); err != nil {
 			return err
 		}
-		op := &state.CloseSession{Session: req.Session}
 		if _, ok := o.fromMemory(op); ok {
 			return nil
 		}
-		_, err := o.proposeEnd(by, op, req.Session)
+		_, err := o.proposeEnd(by, op, op.Session)
 		return err
 	})
 }
@@ -110,5 +113,5 @@ func sessionOf(v *state.Session, epoch uint64) lockapi.Session {
 		meta = map[string]string{}
 	}
 	return lockapi.Session{ID: v.ID, Name: v.Name, TTLMS: v.TTLMS, Epoch: epoch,
-		CreatedAt: time.Unix(0, v.CreatedAt).UTC(), Meta: meta, Principal: v.Principal}
+		CreatedAt: time.Unix(0, v.CreatedAt).UTC(), Meta: meta, Principal: v.Principal, Revision: v.Revision}
 }

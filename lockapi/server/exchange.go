@@ -54,6 +54,7 @@ type exchange struct {
 	brought bool
 	call    gate.Call
 	hurried bool    // it must not wait
+	door    bool    // it is one of the door for Consul's clients
 	spared  bool    // it arrived on a spare connection
 	inTurn  bool    // it has a place in Server.lists
 	late    *answer // another replica's answer, passed on after the call has returned; nil for none
@@ -77,7 +78,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		s.metrics.inFlight.Inc()
-		x := &exchange{Server: s, c: c, asserted: noAssertion, peer: peer, asks: r.asks, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
+		x := &exchange{Server: s, c: c, asserted: noAssertion, peer: peer, asks: r.asks, door: r.door, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
 		x.call.Of = x
 		if at := s.attached.Load(); at != nil {
 			x.master, x.way, x.proven = at.Master, at.way, at.proven
@@ -143,7 +144,7 @@ func (x *exchange) run(r *route, always bool) error {
 
 // handle reads the query and runs the operation.
 func (x *exchange) handle(r *route) (err error) {
-	if r.pattern != "" {
+	if r.pattern != "" && !r.door {
 		if x.query, err = parseQuery(x.c.Request.URL.RawQuery, r.params); err != nil {
 			return err
 		}
@@ -351,6 +352,10 @@ func (x *exchange) fail(err error) {
 	x.holdAnswer()
 	if e.Replayed {
 		x.c.Writer.Header().Set(lockapi.HeaderReplayed, "true")
+	}
+	if x.door && !x.peer {
+		x.failDoor(e)
+		return
 	}
 	b, err := encodeProblem(e.Problem())
 	if err != nil {

@@ -172,6 +172,9 @@ func (x *exchange) refusal(got answer, t task) error {
 // Stout-* headers of the answer.
 func (x *exchange) pass(got answer) {
 	x.noted.elsewhere = true
+	if x.door {
+		got = x.plain(got)
+	}
 	x.copyHeaders(got.header)
 	if got.status == http.StatusNoContent || got.status == http.StatusNotModified {
 		x.c.Writer.WriteHeader(got.status)
@@ -186,7 +189,7 @@ func (x *exchange) copyHeaders(from http.Header) {
 	h := x.c.Writer.Header()
 	x.stamp(h)
 	for name, values := range from {
-		if slices.Contains(passedHeaders, name) || strings.HasPrefix(name, "Stout-") {
+		if slices.Contains(passedHeaders, name) || strings.HasPrefix(name, "Stout-") || x.door && (strings.HasPrefix(name, "X-Consul-") || name == "Content-Security-Policy" || name == "Cache-Control" || name == "Vary") {
 			h[name] = values
 		}
 	}

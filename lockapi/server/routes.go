@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -22,6 +23,7 @@ type route struct {
 	local                     bool         // any replica answers it itself
 	peers                     bool         // a member may send it on its own behalf
 	body                      int64        // longest body; 0 means lockapi.MaxBodyBytes
+	door                      bool         // it is one of the door for Consul's clients
 	guest                     bool         // on a spare connection: it needs another call's place
 	audits                    master.Audit // which calls the audit log gets, in addition to denials
 }
@@ -153,6 +155,9 @@ func (r *route) fixed() string {
 
 // newEngine returns the router; peer is set for calls from other members.
 func (s *Server) newEngine(peer bool) *gin.Engine {
+	if peer {
+		return s.engineOf(peer, slices.Concat(routes, doorRoutes), errNoRoute)
+	}
 	return s.engineOf(peer, routes, errNoRoute)
 }
 
@@ -177,7 +182,11 @@ func (s *Server) engineOf(peer bool, routes table, otherwise func(*exchange) err
 		}
 	}
 	e.NoRoute(s.handler(route{template: "other", asks: master.Nothing, handle: otherwise}, peer))
-	e.NoMethod(s.handler(route{template: "other", asks: master.Nothing, handle: errNoMethod}, peer))
+	noMethod := errNoMethod
+	if len(routes) > 0 && routes[0].door {
+		noMethod = otherwise
+	}
+	e.NoMethod(s.handler(route{template: "other", asks: master.Nothing, handle: noMethod}, peer))
 	return e
 }
 

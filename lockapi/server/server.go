@@ -170,6 +170,7 @@ type Server struct {
 	browsers *browser.Policy
 	engine   *gin.Engine
 	http     *wire.Server
+	door     *wire.Server  // for Consul's clients
 	calls    *http.Server  // calls of other members
 	served   gate.Capacity // for calls of other members
 	half     gate.Capacity // for bytes of their incomplete requests
@@ -237,6 +238,7 @@ func New(opts Options) *Server {
 		Calls:          s.conns.Busy,
 		Panicked:       s.handlerPanicked,
 	}
+	s.door = s.newDoor()
 	if opts.Master != nil {
 		s.Attach(opts.Master, opts.Links)
 	}
@@ -304,9 +306,10 @@ func (s *Server) isDraining() bool {
 // error of ctx is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	err := s.http.Shutdown(ctx)
+	err := errors.Join(s.http.Shutdown(ctx), s.door.Shutdown(ctx))
 	if err != nil {
 		_ = s.http.Close()
+		_ = s.door.Close()
 	}
 	_ = s.spare.Close()
 	// Connections of other members stay open, so this waits for their calls.

@@ -21,9 +21,12 @@ type File struct {
 	Sum        []byte `cbor:"9,keyasint"`            // SHA-256 of Content
 	Size       int    `cbor:"10,keyasint,omitempty"` // of Content, even if Content is omitted
 	Principal  string `cbor:"11,keyasint,omitempty"` // principal of the last write; empty if unknown
+	Flags      uint64 `cbor:"12,keyasint,omitempty"` // a number that the writer of a key chose
+	Locks      uint64 `cbor:"13,keyasint,omitempty"` // how often a KeyLock has acquired the lock
 }
 
-// MaxContent bounds the content of a file, in bytes.
+// MaxContent bounds the content of a file, in bytes. That of a key may be
+// longer: see MaxKeyValue.
 const MaxContent = 256 << 10
 
 // FileChanged reports that a file was written. Its Generation is 1 if the file

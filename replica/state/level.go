@@ -11,7 +11,7 @@ import "fmt"
 // a release that does not know the level refuses to start (ErrVersion).
 
 // Level is the highest level that this release knows.
-const Level = 6
+const Level = 7
 
 // levelRights is the first level at which sequential names are checked against
 // the rules when they are made, a transaction's results are bounded, and one
@@ -55,8 +55,15 @@ type LevelRaised struct{ Level uint64 }
 
 // Knows reports whether the cell's level permits proposing an operation.
 func (s *State) Knows(op Operation) bool {
-	if a, ok := op.(*Acquire); ok && len(a.With) > 0 {
-		return s.Level >= levelQuotas
+	switch op := op.(type) {
+	case *Acquire:
+		if len(op.With) > 0 {
+			return s.Level >= levelQuotas
+		}
+	case *CloseSession:
+		if op.Delays {
+			return s.Level >= levelKeys
+		}
 	}
 	return operations[op.kind()].level <= s.Level
 }

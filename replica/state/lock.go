@@ -36,6 +36,8 @@ type Hold struct {
 	// EventSeq numbers the event that reports the grant to its session. It is 0
 	// unless the queue position was persistent.
 	EventSeq uint64 `cbor:"10,keyasint,omitempty"`
+	// Key is set if a KeyLock acquired the lock, from levelKeys on.
+	Key KeyEnd `cbor:"11,keyasint,omitempty"`
 }
 
 // Wait is one queue position. It is immutable.
@@ -290,7 +292,14 @@ func (e *editor) dropClaim(k claimKey) {
 	e.bytes -= BytesOfClaim(k.path, k.handle)
 }
 
+// dropHold ends a hold, and changes or deletes the file if it is one of a key.
 func (e *editor) dropHold(h *Hold, why Reason) {
+	e.removeHold(h, why)
+	e.endKey(h, why)
+}
+
+// removeHold ends a hold and leaves the file as it is.
+func (e *editor) removeHold(h *Hold, why Reason) {
 	e.holds.Delete(numbered{h.Path, h.Token})
 	e.dropClaim(claimKey{h.Session, h.Path, h.Handle})
 	n := e.node(h.Path)

@@ -73,6 +73,7 @@ var operations = [...]row{
 	27: {"drop-rules", levelRights, decode[DropRules]},
 	28: {"put-quota", levelQuotas, decode[PutQuota]},
 	29: {"drop-quota", levelQuotas, decode[DropQuota]},
+	30: {"change-keys", levelKeys, decode[ChangeKeys]},
 }
 
 func (*OpenOffice) kind() Kind    { return 1 }
@@ -104,6 +105,7 @@ func (*PutMember) kind() Kind     { return 26 }
 func (*DropRules) kind() Kind     { return 27 }
 func (*PutQuota) kind() Kind      { return 28 }
 func (*DropQuota) kind() Kind     { return 29 }
+func (*ChangeKeys) kind() Kind    { return 30 }
 
 // decode reads an operation and returns the bytes after it.
 func decode[T any, P interface {

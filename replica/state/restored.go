@@ -22,7 +22,10 @@ func (s *State) Restored(floor uint64) *State {
 		e.dropPart(w)
 	}
 	for h := range s.Holds() {
-		e.dropHold(h, Expired)
+		e.removeHold(h, Expired)
+		if f, there := e.File(h.Path); there && h.Key == KeyDeleted {
+			e.dropFile(f, Expired)
+		}
 		ms := h.DelayMS
 		if ms == 0 {
 			ms = DelayOfNone
@@ -31,7 +34,9 @@ func (s *State) Restored(floor uint64) *State {
 	}
 	for v := range s.Sessions("") {
 		for f := range s.Ephemeral(v.ID) {
-			e.dropFile(f, Expired)
+			if now, there := e.File(f.Path); there {
+				e.dropFile(now, Expired)
+			}
 		}
 		e.dropSession(v)
 	}

@@ -15,8 +15,9 @@ type Session struct {
 	Meta      map[string]string `cbor:"5,keyasint,omitempty"`
 	Key       string            `cbor:"6,keyasint,omitempty"`
 	Digest    []byte            `cbor:"7,keyasint,omitempty"`
-	Principal string            `cbor:"8,keyasint,omitempty"` // its owner; empty if no known principal has used it
-	Losses    []*Loss           `cbor:"9,keyasint,omitempty"` // the latest MostLosses, by EventSeq
+	Principal string            `cbor:"8,keyasint,omitempty"`  // its owner; empty if no known principal has used it
+	Losses    []*Loss           `cbor:"9,keyasint,omitempty"`  // the latest MostLosses, by EventSeq
+	Revision  uint64            `cbor:"10,keyasint,omitempty"` // of the cell when it was opened, from levelKeys on
 }
 
 // OpenSession opens a session, or finds the one opened under its key. The
@@ -77,15 +78,21 @@ func (op *OpenSession) would(s *State) (Result, bool) {
 func (op *OpenSession) do(e *editor, _ Result) Result {
 	v := &Session{ID: op.Session, Name: op.Name, TTLMS: op.TTLMS, CreatedAt: e.Now,
 		Meta: op.Meta, Key: op.Key, Digest: op.Digest, Principal: e.caller}
+	if e.Level >= levelKeys {
+		v.Revision = e.Revision
+	}
 	e.putSession(v)
 	e.bytes += v.Bytes()
 	e.record(SessionOpened{Session: v})
 	return SessionResult{Verdict: Done, Session: v}
 }
 
-// CloseSession ends a session for its client, without lock-delays.
+// CloseSession ends a session for its client.
 type CloseSession struct {
 	Session string `cbor:"1,keyasint,omitempty"`
+	// Delays leaves the holds' lock-delays, from levelKeys on: the client may
+	// not know of the end.
+	Delays bool `cbor:"2,keyasint,omitempty"`
 }
 
 // ExpireSession ends a session that was not kept alive. Its holds leave their
@@ -106,20 +113,20 @@ func (s *State) RecordsEndings() bool { return s.Level >= levelAccess }
 func (op *CloseSession) wellFormed() bool  { return true }
 func (op *ExpireSession) wellFormed() bool { return true }
 
-func (op *CloseSession) size() int  { return 16 + len(op.Session) }
+func (op *CloseSession) size() int  { return 18 + len(op.Session) }
 func (op *ExpireSession) size() int { return 24 + len(op.Session) }
 
 func (op *CloseSession) would(s *State) (Result, bool)  { return s.wouldEnd(op.Session) }
 func (op *ExpireSession) would(s *State) (Result, bool) { return s.wouldEnd(op.Session) }
 
 func (op *CloseSession) do(e *editor, r Result) Result {
-	e.endSession(op.Session, Closed)
+	e.endSession(op.Session, Closed, op.Delays)
 	return r
 }
 
 func (op *ExpireSession) do(e *editor, r Result) Result {
 	e.silentMS = op.SilentMS
-	e.endSession(op.Session, Expired)
+	e.endSession(op.Session, Expired, true)
 	return r
 }
 
@@ -132,8 +139,8 @@ func (s *State) wouldEnd(session string) (Result, bool) {
 
 // endSession frees everything that a session holds and drops all its waits
 // before it hands any lock on. So a wait of an ended session is never granted.
-// Only an expiry leaves lock-delays.
-func (e *editor) endSession(id string, why Reason) {
+// Its holds leave lock-delays if delays is set.
+func (e *editor) endSession(id string, why Reason, delays bool) {
 	s, _ := e.sessions.Get(id)
 	var touched []string
 	before := *e.State
@@ -141,7 +148,7 @@ func (e *editor) endSession(id string, why Reason) {
 	for h, w := range before.Claims(id) {
 		if h != nil {
 			e.dropHold(h, why)
-			if why == Expired && h.DelayMS > 0 {
+			if delays && h.DelayMS > 0 {
 				e.delay(h.Path, h.DelayMS)
 			}
 			touched = append(touched, h.Path)
@@ -151,7 +158,9 @@ func (e *editor) endSession(id string, why Reason) {
 		}
 	}
 	for f := range before.Ephemeral(id) {
-		e.dropFile(f, why)
+		if now, there := e.File(f.Path); there { // the end of a hold may have changed or deleted it
+			e.dropFile(now, why)
+		}
 	}
 	e.dropSession(s)
 	for _, path := range slices.Compact(touched) {

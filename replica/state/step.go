@@ -90,6 +90,7 @@ func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
 	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: e.nextRevision(), CreatedAt: e.Now, ModifiedAt: e.Now, Principal: e.caller}
 	if there {
 		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
+		f.Flags, f.Locks = old.Flags, old.Locks
 		changed.OldPrincipal, changed.OldSize = old.Principal, old.Size
 	} else {
 		f.Instance, f.Generation = f.Revision, 1

@@ -40,6 +40,9 @@ type Config struct {
 	// Replicas, which may differ. Port 0 (any free port) is allowed with Dev only.
 	APIListen  string
 	RaftListen string
+	// ConsulListen is where the door for Consul's clients listens; empty for
+	// none.
+	ConsulListen string
 
 	// APICert and APIKey are the PEM files of the API's certificate and its key;
 	// with them the API speaks TLS only. APIClientCA has the CAs that sign its

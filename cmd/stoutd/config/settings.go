@@ -112,6 +112,7 @@ func settings(c *Config) []setting {
 		{name: nameDataDir, value: text("dir", &c.DataDir), help: "directory of the log, the votes and the snapshots"},
 		{name: "dev", value: boolean(&c.Dev), help: "run a cell of one replica in a temporary directory, removed at the end"},
 		{name: "api-listen", value: text("host:port", &c.APIListen), def: "127.0.0.1:7101", check: checkHostPort, help: "address to bind for the HTTP API"},
+		{name: "consul-listen", value: text("host:port", &c.ConsulListen), check: checkOptionalHostPort, help: "address to bind for clients of Consul; none without it", see: "consul.md"},
 		{name: "raft-listen", value: text("host:port", &c.RaftListen), def: "127.0.0.1:7201", check: checkHostPort, help: "address to bind for the other replicas"},
 		{name: nameReplica, value: several("id=host:port,url", &c.Replicas, parseReplica, formatReplica), help: "a replica of the cell, with the addresses that others dial; repeat it for each, the same list on all (in a file: replicas)"},
 		{name: "join", value: urls(&c.Join), help: "join a running cell instead of founding one: base URLs of its replicas"},
@@ -209,6 +210,14 @@ const defaultClaim = "sub"
 func checkHostPort(s string) error {
 	_, _, err := splitHostPort(s)
 	return err
+}
+
+// checkOptionalHostPort is checkHostPort for an address that may be missing.
+func checkOptionalHostPort(s string) error {
+	if s == "" {
+		return nil
+	}
+	return checkHostPort(s)
 }
 
 // checkExact refuses a text that cannot equal a claim of a token.

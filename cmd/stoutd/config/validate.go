@@ -119,6 +119,9 @@ func (v *validator) addresses() {
 	if _, port, err := splitHostPort(c.APIListen); err == nil && port != 0 && c.APIListen == c.RaftListen {
 		v.refuse(&c.RaftListen, "api-listen has the same address; each needs its own port")
 	}
+	if _, port, err := splitHostPort(c.ConsulListen); err == nil && port != 0 && (c.ConsulListen == c.APIListen || c.ConsulListen == c.RaftListen) {
+		v.refuse(&c.ConsulListen, "api-listen or raft-listen has the same address; each needs its own port")
+	}
 }
 
 func (v *validator) replicas() {

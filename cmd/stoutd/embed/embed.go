@@ -67,6 +67,7 @@ type Replica struct {
 	// The parts, in the order of opening; nil before.
 	security  security
 	listener  net.Listener
+	consul    net.Listener // nil without the door for Consul's clients
 	audit     *audit.Log
 	traces    *tracing.Traces
 	candidate *replica.Candidate // replica before its start
@@ -76,7 +77,7 @@ type Replica struct {
 	backups   *backups
 	backing   bool // backups.run was started
 	server    *server.Server
-	served    chan error // the result of Serve
+	served    chan error // the results of Serve and ServeConsul
 	replica   *replica.Replica
 	master    *master.Master
 }
@@ -98,7 +99,7 @@ func Start(ctx context.Context, c *config.Config) (*Replica, error) {
 	}
 	running, cancel := context.WithCancel(context.Background())
 	r := &Replica{config: c, began: time.Now(), connections: connections, cancel: cancel, progress: progress.New(boottime.Now),
-		ready: make(chan struct{}), failed: make(chan error, 1), ended: make(chan struct{}), served: make(chan error, 1)}
+		ready: make(chan struct{}), failed: make(chan error, 1), ended: make(chan struct{}), served: make(chan error, 2)}
 	r.log, r.lines = setup.Logger(c)
 	opened := wait.Err(func() error { return r.open(ctx, running) })
 	stuck := make(chan struct{})
@@ -310,6 +311,9 @@ func (r *Replica) close(ctx context.Context) error {
 	}
 	if r.listener != nil {
 		_ = r.listener.Close() // a server has closed it already
+	}
+	if r.consul != nil {
+		_ = r.consul.Close()
 	}
 	if r.replica != nil {
 		step("closing the stores", atMost(ctx, lastStep, r.replica.Close))

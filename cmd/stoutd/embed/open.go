@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -45,6 +46,11 @@ func (r *Replica) open(ctx, running context.Context) (err error) {
 	if r.listener, err = r.listen(); err != nil {
 		return err
 	}
+	if c.ConsulListen != "" {
+		if r.consul, err = net.Listen("tcp", c.ConsulListen); err != nil {
+			return setup.ExplainListen(c, "consul-listen", c.ConsulListen, err)
+		}
+	}
 	if r.audit, err = openAudit(c, r.log); err != nil {
 		return err
 	}
@@ -68,6 +74,9 @@ func (r *Replica) open(ctx, running context.Context) (err error) {
 	warnShared(r.log, c)
 	go r.free.watch(running, r.dataDir)
 	go func() { r.served <- r.server.Serve(r.listener) }()
+	if r.consul != nil {
+		go func() { r.served <- r.server.ServeConsul(r.consul) }()
+	}
 	return nil
 }
 

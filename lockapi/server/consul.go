@@ -1,0 +1,302 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/consul"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
+	"github.com/stoutlock/stout/master"
+)
+
+// The door for Consul's clients is a listener of its own. Package consul reads
+// its requests and writes its answers. Here they are forwarded, admitted and
+// counted as calls of the API are. Between replicas they have a prefix, since
+// both APIs begin with /v1/.
+
+// ServeConsul serves Consul's clients on connections of l until Shutdown, when
+// it returns nil. It closes l.
+func (s *Server) ServeConsul(l net.Listener) error {
+	err := s.door.Serve(s.conns.Listen(l, s.spare))
+	if err == wire.ErrClosed {
+		return nil
+	}
+	return err
+}
+
+// newDoor returns the server for Consul's clients.
+func (s *Server) newDoor() *wire.Server {
+	return &wire.Server{
+		Handler:        s.ConsulHandler(),
+		TLS:            s.opts.TLS,
+		HeaderTimeout:  s.opts.HeaderTimeout,
+		BodyTimeout:    s.opts.BodyTimeout,
+		WriteTimeout:   s.opts.WriteTimeout,
+		IdleTimeout:    s.opts.IdleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		MaxBody:        func(*http.Request) int64 { return consul.MaxBody },
+		MaxUnreadBytes: maxUnreadBytes,
+		MaxHalfBytes:   maxHalfBytes,
+		Refuse:         s.refuse,
+		Waits:          s.conns.Waits,
+		Calls:          s.conns.Busy,
+		Panicked:       s.handlerPanicked,
+	}
+}
+
+// ConsulHandler returns the door for Consul's clients as an http.Handler, with
+// the limits of Handler.
+func (s *Server) ConsulHandler() http.Handler {
+	engine := s.engineOf(false, doorRoutes, errNoDoor)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		takeToken(r)
+		r.URL.RawPath = consul.Prefix + r.URL.EscapedPath()
+		r.URL.Path = consul.Prefix + r.URL.Path
+		serve(engine, w, r)
+	})
+}
+
+// takeToken moves a token to the header in which the API expects it. It never
+// stays in the query, which is forwarded.
+func takeToken(r *http.Request) {
+	token := r.Header.Get("X-Consul-Token")
+	if strings.Contains(r.URL.RawQuery, "token=") {
+		if q, err := url.ParseQuery(r.URL.RawQuery); err == nil {
+			if token == "" {
+				token = q.Get("token")
+			}
+			q.Del("token")
+			r.URL.RawQuery = q.Encode()
+		}
+	}
+	if token != "" && len(r.Header[headerAuthorization]) == 0 {
+		r.Header[headerAuthorization] = []string{"Bearer " + token}
+	}
+}
+
+// doorRoutes has a route for each endpoint of the door.
+var doorRoutes = func() (all table) {
+	for _, e := range consul.Endpoints {
+		r := route{method: e.Method, template: consul.Prefix + e.Path, door: true, asks: master.KnownCaller, body: consul.MaxBody}
+		r.pattern = r.template
+		if strings.HasSuffix(e.Path, "/") {
+			r.template, r.pattern = r.template+"{name}", r.pattern+"*name"
+		}
+		if e.Method != http.MethodGet {
+			r.audits = master.AuditChanges
+		}
+		r.handle = func(x *exchange) error { return x.enterDoor(e.Path) }
+		all = append(all, r)
+	}
+	return all
+}()
+
+// errNoDoor answers what the door does not have.
+func errNoDoor(x *exchange) error {
+	status, text := consul.Unaccepted(x.c.Request.Method, strings.TrimPrefix(x.c.Request.URL.Path, consul.Prefix))
+	x.write(status, typeText, []byte(text))
+	return nil
+}
+
+// enterDoor serves a request to the door.
+func (x *exchange) enterDoor(endpoint string) error {
+	in := x.c.Request
+	call, err := consul.Parse(&consul.Request{Method: methodOf(in), Endpoint: endpoint, Argument: strings.TrimPrefix(x.c.Param("name"), "/"),
+		Query: in.URL.RawQuery, Body: x.body})
+	if err != nil {
+		return err
+	}
+	x.node = call.Path
+	if call.Watch != nil && !x.peer {
+		if err := x.awaitChange(call.Watch); err != nil {
+			return err
+		}
+		in.URL.RawQuery = call.Query
+	}
+	about, err := call.Local(x.cellForDoor())
+	if err != nil {
+		return err
+	}
+	if about != nil {
+		if err := x.master.Authorize(x.caller()); err != nil {
+			return err
+		}
+		return x.replyDoor(about)
+	}
+	return x.dispatch(task{repeatable: call.Reads || call.Frees, stale: call.Stale, run: func(ctx context.Context) (int, any, error) {
+		if err := x.pace(call.Frees); err != nil {
+			return 0, nil, err
+		}
+		r, err := call.Run(ctx, doorOffice{x, call.Stale})
+		if err != nil {
+			return 0, nil, err
+		}
+		return r.Status, x.doorDocument(r), nil
+	}})
+}
+
+func methodOf(r *http.Request) string {
+	if r.Method == http.MethodHead {
+		return http.MethodGet
+	}
+	return r.Method
+}
+
+// doorOffice makes the calls of a request.
+type doorOffice struct {
+	x     *exchange
+	stale bool
+}
+
+func (o doorOffice) Node() string { return o.x.master.View().Own.ID }
+
+func (o doorOffice) Do(ctx context.Context, c lockapi.Call) (any, uint64, error) {
+	x := o.x
+	adopted := x.noted.checked.Adopted
+	answer, out, err := x.master.Do(ctx, x.caller(), o.stale, c)
+	x.noted.checked = out.Checked
+	if adopted != "" {
+		x.noted.checked.Adopted = adopted
+	}
+	return answer, out.Revision, err
+}
+
+func (x *exchange) replyDoor(r *consul.Reply) error {
+	return x.replyDocument(r.Status, x.doorDocument(r))
+}
+
+// doorDocument returns an answer with the headers that Consul's clients expect.
+func (x *exchange) doorDocument(r *consul.Reply) *document {
+	d := &document{header: map[string]string{"Cache-Control": "no-store", "Vary": "Authorization, Origin, X-Consul-Token"}, raw: r.Body}
+	if r.Type != "" {
+		d.contentType = []string{r.Type}
+	}
+	if r.Raw {
+		d.header["X-Content-Type-Options"], d.header["Content-Security-Policy"] = "nosniff", "sandbox"
+	}
+	if r.Index > 0 {
+		at := x.master.Known()
+		d.header["X-Consul-Index"] = strconv.FormatUint(r.Index, 10)
+		d.header["X-Consul-KnownLeader"] = strconv.FormatBool(at.ID != "" || at.Self)
+		contact := int64(0)
+		if !at.Self {
+			contact = x.master.View().Own.LastContactMS
+		}
+		d.header["X-Consul-LastContact"] = strconv.FormatInt(contact, 10)
+	}
+	return d
+}
+
+// cellForDoor returns what this replica knows of the cell.
+func (x *exchange) cellForDoor() *consul.Cell {
+	at, view := x.master.Known(), x.master.View()
+	c := &consul.Cell{Self: view.Own.ID, Version: view.Own.Version, Revision: at.Revision}
+	for _, r := range view.Cell.Replicas {
+		c.Members = append(c.Members, consul.Member{ID: r.ID, Address: r.RaftAddr})
+		if r.ID == at.ID {
+			c.Leader = r.RaftAddr
+		}
+	}
+	return c
+}
+
+// doorEvents are the types of events that change what the door shows of a key.
+var doorEvents = []lockapi.EventType{lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted, lockapi.EventLockAcquired, lockapi.EventLockReleased}
+
+// awaitChange returns when a blocking query is to be answered: there is a change
+// after its index, its wait is over, or the index is of another cell or too old.
+func (x *exchange) awaitChange(b *consul.Watch) error {
+	leave, err := x.enterWatch()
+	if err != nil {
+		x.metrics.watchersRefused.Inc()
+		return err
+	}
+	defer leave()
+	paths, prefixes := []string{b.Path}, []string(nil)
+	if b.Prefix != "" {
+		paths, prefixes = nil, []string{b.Prefix}
+	}
+	filter, err := master.NewEventFilter(paths, prefixes, doorEvents, false)
+	if err != nil {
+		return err
+	}
+	by := x.caller()
+	if err := x.master.Authorize(by); err != nil {
+		return err
+	}
+	w := watch{exchange: x, after: b.After}
+	if w.events, err = x.master.WatchEvents(filter.For(*by)); err != nil {
+		return err
+	}
+	defer w.events.Close()
+	if err := w.checkReached(); err != nil {
+		return unlessCompacted(err)
+	}
+	x.trimHeaders()
+	over := time.NewTimer(b.Wait + rand.N(b.Wait/16+1))
+	defer over.Stop()
+	for {
+		found, upTo, err := w.events.Read(w.after, lockapi.DefaultListLimit, lockapi.PageBytes)
+		if err != nil {
+			return unlessCompacted(err)
+		}
+		for i := range found {
+			if found[i].Type != lockapi.EventMasterChanged {
+				return nil
+			}
+		}
+		if w.after = upTo; len(found) > 0 {
+			continue
+		}
+		select {
+		case <-w.events.Ready():
+		case <-over.C:
+			return nil
+		case <-w.stopping:
+			return nil
+		case <-w.ctx().Done():
+			return lockapi.Errorf(lockapi.CodeNoMaster, "the caller has disconnected")
+		}
+	}
+}
+
+// unlessCompacted returns nil for the error that the events after an index are
+// not known: the query is answered at once, with an index that is.
+func unlessCompacted(err error) error {
+	if errors.Is(err, lockapi.CodeCompacted) {
+		return nil
+	}
+	return err
+}
+
+// failDoor writes an error as Consul's clients expect it.
+func (x *exchange) failDoor(e *lockapi.Error) {
+	status, text := consul.Refusal(e)
+	x.c.Writer.Header().Set("Cache-Control", "no-store")
+	x.write(status, typeText, []byte(text))
+}
+
+// plain turns the problem document of another replica into such an error. A
+// replica of an earlier release has no door, which must not look like a missing
+// key.
+func (x *exchange) plain(got answer) answer {
+	if got.header.Get("Content-Type") != typeProblem[0] {
+		return got
+	}
+	var e lockapi.Error
+	if err := json.Unmarshal(got.body, &e); err != nil || e.Code == lockapi.CodeNotFound || e.Code == lockapi.CodeMethodNotAllowed {
+		e = *lockapi.Errorf(lockapi.CodeNoMaster, "the master runs a release without the door for Consul's clients")
+	}
+	status, text := consul.Refusal(&e)
+	got.header["Content-Type"] = typeText
+	return answer{status, got.header, []byte(text)}
+}

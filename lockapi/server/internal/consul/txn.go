@@ -1,0 +1,135 @@
+package consul
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// txnOp is one operation of a transaction.
+type txnOp struct {
+	KV *struct {
+		Verb      lockapi.KeyVerb
+		Key       string
+		Value     []byte
+		Flags     uint64
+		Index     uint64
+		Session   string
+		Namespace string
+		Partition string
+	}
+}
+
+// treeVerbs and writeVerbs have the verbs with a prefix, and those that change
+// something.
+var (
+	treeVerbs  = []lockapi.KeyVerb{lockapi.KeyGetTree, lockapi.KeyDeleteTree}
+	writeVerbs = []lockapi.KeyVerb{lockapi.KeySet, lockapi.KeyCAS, lockapi.KeyLock, lockapi.KeyUnlock, lockapi.KeyDelete, lockapi.KeyDeleteCAS, lockapi.KeyDeleteTree}
+	readVerbs  = []lockapi.KeyVerb{lockapi.KeyGet, lockapi.KeyGetOrEmpty, lockapi.KeyGetTree, lockapi.KeyCheckIndex, lockapi.KeyCheckSession, lockapi.KeyCheckNotExists}
+)
+
+func parseTxn(r *Request, _ url.Values, c *Call) error {
+	var ops []txnOp
+	d := json.NewDecoder(bytes.NewReader(r.Body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&ops); err != nil {
+		return lockapi.Invalid("body", "Failed to parse body: %v; a transaction of the door has operations of the kind KV only", err)
+	}
+	if len(ops) > lockapi.MaxKeyOperations {
+		return lockapi.Errorf(lockapi.CodeTooLarge, "Transaction contains too many operations (%d > %d)", len(ops), lockapi.MaxKeyOperations)
+	}
+	call, size := &lockapi.ChangeKeys{}, 0
+	keys := make([]string, len(ops))
+	c.Reads = true
+	for i, op := range ops {
+		if op.KV == nil {
+			return lockapi.Invalid("body", "operation %d is not of the kind KV, the only one that the door has", i)
+		}
+		kv := op.KV
+		one := lockapi.KeyOperation{Verb: kv.Verb, Content: kv.Value, Flags: kv.Flags, Index: kv.Index, Session: kv.Session}
+		writes := slices.Contains(writeVerbs, kv.Verb)
+		var err error
+		switch {
+		case !writes && !slices.Contains(readVerbs, kv.Verb):
+			return lockapi.Invalid("body", "operation %d: unknown KV verb %q", i, lockapi.Clip(string(kv.Verb)))
+		case kv.Namespace != "" && kv.Namespace != "default", kv.Partition != "" && kv.Partition != "default":
+			return lockapi.Invalid("body", "operation %d has a namespace or a partition; there is only \"default\"", i)
+		case slices.Contains(treeVerbs, kv.Verb):
+			one.Path, err = pathPrefix(kv.Key)
+		case kv.Key == "":
+			return errNoKey
+		default:
+			one.Path, err = PathOf(kv.Key)
+		}
+		if err != nil {
+			return err
+		}
+		if size += len(kv.Value); size > lockapi.MaxKeyBytes {
+			return lockapi.Errorf(lockapi.CodeTooLarge, "with operation %d the values of the transaction have %d bytes, max size: %d bytes", i, size, lockapi.MaxKeyBytes)
+		}
+		if writes {
+			c.Reads = false
+		}
+		keys[i] = kv.Key
+		call.Operations = append(call.Operations, one)
+	}
+	if c.Stale && !c.Reads {
+		c.Stale = false // as Consul: it has no meaning for a change
+	}
+	c.run = func(ctx context.Context, o Office) (*Reply, error) { return transact(ctx, o, call, keys) }
+	return nil
+}
+
+// txnError is why an operation failed.
+type txnError struct {
+	OpIndex int
+	What    string
+}
+
+// transact makes a transaction. One that failed has the status 409.
+func transact(ctx context.Context, o Office, call *lockapi.ChangeKeys, keys []string) (*Reply, error) {
+	if len(call.Operations) == 0 {
+		return reply(map[string]any{"Results": nil, "Errors": nil})
+	}
+	done, _, err := get[lockapi.KeysChanged](ctx, o, call)
+	if err != nil {
+		return nil, err
+	}
+	if len(done.Failures) > 0 {
+		var failed []txnError
+		for i := range done.Failures {
+			f := &done.Failures[i]
+			failed = append(failed, txnError{f.Operation, what(&call.Operations[f.Operation], f)})
+		}
+		r, err := reply(map[string]any{"Results": nil, "Errors": failed})
+		r.Status = http.StatusConflict
+		return r, err
+	}
+	b := []byte(`{"Results":[`)
+	add := func(name string, k *lockapi.Key, value bool) {
+		if b[len(b)-1] != '[' {
+			b = append(b, ',')
+		}
+		b = append(appendKey(append(b, `{"KV":`...), name, k, value), '}')
+	}
+	for i, found := range done.Results {
+		op := &call.Operations[i]
+		switch {
+		case op.Verb == lockapi.KeyGetTree:
+			for _, k := range named(found) {
+				add(k.name, k.Key, true)
+			}
+		case len(found) > 0:
+			add(keys[i], &found[0], op.Verb == lockapi.KeyGet || op.Verb == lockapi.KeyGetOrEmpty)
+		case op.Verb == lockapi.KeyGetOrEmpty:
+			add(keys[i], &lockapi.Key{Flags: op.Flags}, false)
+		}
+	}
+	b = append(b, `],"Errors":null}`...)
+	return &Reply{Status: http.StatusOK, Type: "application/json", Body: b}, nil
+}

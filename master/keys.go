@@ -1,0 +1,248 @@
+package master
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/quota"
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// The calls for keys, which a door for clients of another service makes.
+
+var keyCalls = []entry{
+	asking(change(Undecided, AuditChanges, pathOfKeys, (*Master).ChangeKeys), func(c *lockapi.ChangeKeys, by *Caller) { by.changingKeys(c) }),
+	query(ReadAt, func(c *lockapi.GetKey) string { return c.Path }, (*Master).GetKey),
+	list(Reader, func(c *lockapi.ListKeys) string { return top(c.Prefix) }, (*Master).ListKeys),
+	asking(remove(Operate, AuditOthers, nil, (*Master).EndSession), func(c *lockapi.EndSession, by *Caller) { by.about(c.Session, true) }).
+		set(func(r *Row) { r.Frees = true }),
+}
+
+// pathOfKeys returns the path of the only operation, which the audit log shows.
+func pathOfKeys(c *lockapi.ChangeKeys) string {
+	if len(c.Operations) != 1 {
+		return ""
+	}
+	return top(c.Operations[0].Path)
+}
+
+// changingKeys adds the rights for all operations. A lock is also written.
+func (by *Caller) changingKeys(c *lockapi.ChangeKeys) {
+	for i := range c.Operations {
+		o := &c.Operations[i]
+		switch o.Verb {
+		case lockapi.KeyLock:
+			by.also(LockAt, o.Path)
+			by.also(WriteAt, o.Path)
+		case lockapi.KeySet, lockapi.KeyCAS, lockapi.KeyUnlock, lockapi.KeyDelete, lockapi.KeyDeleteCAS:
+			by.also(WriteAt, o.Path)
+		case lockapi.KeyDeleteTree:
+			by.also(WriteBelow, directoryOf(o.Path))
+		case lockapi.KeyGetTree:
+			by.also(Reader, directoryOf(o.Path))
+		case lockapi.KeyGet, lockapi.KeyGetOrEmpty, lockapi.KeyCheckIndex, lockapi.KeyCheckSession, lockapi.KeyCheckNotExists:
+			by.also(ReadAt, o.Path)
+		default:
+			by.also(Undecided, "")
+		}
+		if o.Session != "" && (o.Verb == lockapi.KeyLock || o.Verb == lockapi.KeyUnlock) {
+			by.Also = append(by.Also, Ask{Right: NoCaller, Session: o.Session, Uses: true})
+		}
+	}
+	by.Ask.Right, by.Ask.Path = KnownCaller, ""
+}
+
+// directoryOf returns the directory that has every path with a prefix.
+func directoryOf(prefix string) string {
+	for i := len(prefix) - 1; i > 0; i-- {
+		if prefix[i] == '/' {
+			return prefix[:i]
+		}
+	}
+	return "/"
+}
+
+// ChangeKeys changes and reads keys, all or none. What prevents that is part of
+// the answer; the errors are too_many and the errors of every call.
+func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys) (lockapi.KeysChanged, error) {
+	return serve(m, func(o *office) (lockapi.KeysChanged, error) {
+		var none lockapi.KeysChanged
+		if err := o.admit(by); err != nil {
+			return none, err
+		}
+		op := &state.ChangeKeys{Steps: make([]state.KeyStep, len(c.Operations))}
+		if err := o.readyFor(op); err != nil {
+			return none, err
+		}
+		s := o.log.State()
+		for i := range c.Operations {
+			op.Steps[i] = keyStep(s, &c.Operations[i])
+		}
+		found, ok := o.fromMemory(op)
+		if !ok {
+			reserved, err := o.reserveKeys(op, by.Principal)
+			for _, r := range reserved {
+				defer o.quotas.Release(r)
+			}
+			if err != nil {
+				return none, err
+			}
+			if found, err = o.propose(by, op); err != nil {
+				return none, err
+			}
+		}
+		r, _ := found.(state.KeysResult)
+		return keysChanged(o.log.State(), by, r), nil
+	})
+}
+
+// keyVerbs has the verbs of the state.
+var keyVerbs = map[lockapi.KeyVerb]state.KeyVerb{
+	lockapi.KeySet: state.KeySet, lockapi.KeyCAS: state.KeyCAS, lockapi.KeyLock: state.KeyLock, lockapi.KeyUnlock: state.KeyUnlock,
+	lockapi.KeyGet: state.KeyGet, lockapi.KeyGetOrEmpty: state.KeyGetOrEmpty, lockapi.KeyGetTree: state.KeyGetTree,
+	lockapi.KeyCheckIndex: state.KeyCheckRevision, lockapi.KeyCheckSession: state.KeyCheckSession, lockapi.KeyCheckNotExists: state.KeyCheckAbsent,
+	lockapi.KeyDelete: state.KeyDelete, lockapi.KeyDeleteCAS: state.KeyDeleteCAS, lockapi.KeyDeleteTree: state.KeyDeleteTree,
+}
+
+// keyStep returns an operation as a step of the state. A lock gets its delay
+// and its end from its session, whose metadata never changes.
+func keyStep(s *state.State, o *lockapi.KeyOperation) state.KeyStep {
+	k := state.KeyStep{Verb: keyVerbs[o.Verb], Path: o.Path, Flags: o.Flags, Index: o.Index, Session: o.Session}
+	switch o.Verb {
+	case lockapi.KeySet, lockapi.KeyCAS, lockapi.KeyLock, lockapi.KeyUnlock:
+		sum := sha256.Sum256(o.Content)
+		k.Content, k.Sum = o.Content, sum[:]
+	}
+	if o.Verb != lockapi.KeyLock {
+		return k
+	}
+	k.Ending = state.KeyStays
+	delay := lockapi.DefaultKeyDelay
+	if v, lives := s.Session(o.Session); lives {
+		if own, given := v.Meta[lockapi.MetaKeyDelay]; given {
+			delay = own
+		}
+		if v.Meta[lockapi.MetaKeyBehavior] == lockapi.KeysDeleted {
+			k.Ending = state.KeyDeleted
+		}
+	}
+	if d, err := time.ParseDuration(delay); err == nil && d > 0 {
+		k.DelayMS = min(max(d.Milliseconds(), 1), lockapi.MaxLockDelayMS)
+	}
+	return k
+}
+
+// reserveKeys reserves what an operation may write and hold, as transactions of
+// each of its sessions would. The caller releases the reservations, also if
+// there is an error.
+func (o *office) reserveKeys(op *state.ChangeKeys, principal string) (all []quota.Reservation, err error) {
+	var order []string
+	writes, locks := &state.Transaction{}, map[string]*state.Transaction{}
+	for i := range op.Steps {
+		k := &op.Steps[i]
+		if k.Sum == nil {
+			continue
+		}
+		writes.Then = append(writes.Then, &state.Write{Path: k.Path, Content: k.Content})
+		if k.Verb != state.KeyLock {
+			continue
+		}
+		t := locks[k.Session]
+		if t == nil {
+			t = &state.Transaction{Session: k.Session}
+			locks[k.Session], order = t, append(order, k.Session)
+		}
+		t.Then = append(t.Then, &state.Take{Path: k.Path})
+	}
+	reserve := func(t *state.Transaction) bool {
+		var r quota.Reservation
+		if r, err = o.quotas.Transaction(t, principal); err == nil {
+			all = append(all, r)
+		}
+		return err == nil
+	}
+	if !reserve(writes) {
+		return all, err
+	}
+	for _, session := range order {
+		if session != "" && !reserve(locks[session]) {
+			break
+		}
+	}
+	return all, err
+}
+
+// obstacles has the reasons of failures.
+var obstacles = map[state.Verdict]lockapi.KeyObstacle{
+	state.Failed: lockapi.KeyCondition, state.Nothing: lockapi.KeyMissing, state.NoSession: lockapi.KeyNoSession, state.Busy: lockapi.KeyHeld,
+	state.Delayed: lockapi.KeyDelayed, state.NotHeld: lockapi.KeyNotHeld, state.TooLong: lockapi.KeyTreeTooBig,
+}
+
+// keysChanged returns a result without what the caller may not read.
+func keysChanged(s *state.State, by *Caller, r state.KeysResult) (out lockapi.KeysChanged) {
+	for _, f := range r.Failures {
+		one := lockapi.KeyFailure{Operation: f.Step, Why: obstacles[f.Why]}
+		if f.Key.File != nil {
+			one.Key = keyOf(f.Key, false)
+		}
+		out.Failures = append(out.Failures, one)
+	}
+	for _, keys := range r.Steps {
+		var shown []lockapi.Key
+		for _, k := range keys {
+			if k.File != nil && (len(keys) == 1 || by.sees(s, k.File.Path)) {
+				shown = append(shown, keyOf(k, true))
+			}
+		}
+		out.Results = append(out.Results, shown)
+	}
+	return out
+}
+
+// keyOf returns a key with or without its content.
+func keyOf(k state.Key, with bool) lockapi.Key {
+	f := k.File
+	out := lockapi.Key{Path: f.Path, Flags: f.Flags, Locks: f.Locks, CreateIndex: f.Instance, ModifyIndex: f.Revision, Session: k.Session}
+	if with {
+		out.Content = f.Content
+	}
+	return out
+}
+
+// GetKey reads a key.
+func (m *Master) GetKey(ctx context.Context, q *Read, c *lockapi.GetKey) ([]lockapi.Key, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) ([]lockapi.Key, error) {
+		k, there := s.Key(c.Path)
+		if !there {
+			return nil, nil
+		}
+		return []lockapi.Key{keyOf(k, true)}, nil
+	})
+}
+
+// ListKeys reads keys in bytewise order of their paths. The error is too_large
+// if there are more than fit in an answer.
+func (m *Master) ListKeys(ctx context.Context, q *Read, c *lockapi.ListKeys) ([]lockapi.Key, error) {
+	return read(ctx, m, q, func(_ *office, s *state.State) (all []lockapi.Key, err error) {
+		size := 0
+		for k := range s.Keys(c.Prefix) {
+			if s.AccessOn && !q.Caller.sees(s, k.File.Path) {
+				continue
+			}
+			one := keyOf(k, !c.Names)
+			if size += len(one.Path) + len(one.Content); size > lockapi.MaxKeysBytes {
+				return nil, lockapi.Errorf(lockapi.CodeTooLarge, "the keys with this prefix have more than %d bytes, the most that one answer may have; read them in parts", lockapi.MaxKeysBytes)
+			}
+			all = append(all, one)
+		}
+		return all, nil
+	})
+}
+
+// EndSession ends a session as CloseSession does, but leaves the lock-delays of
+// its holds.
+func (m *Master) EndSession(_ context.Context, by *Caller, req *lockapi.EndSession) error {
+	return m.closeSession(by, &state.CloseSession{Session: req.Session, Delays: true})
+}
