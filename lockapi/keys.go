@@ -76,9 +76,10 @@ type KeysChanged struct {
 
 // KeyFailure is why an operation failed.
 type KeyFailure struct {
-	Operation int
-	Why       KeyObstacle
-	Key       Key // as it is, without its content; empty if it does not exist
+	Operation   int
+	Why         KeyObstacle
+	ModifyIndex uint64 // of the key after the operations before; 0 if it does not exist
+	Session     string // of the key
 }
 
 // KeyObstacle is the reason of a KeyFailure.

@@ -183,11 +183,7 @@ var obstacles = map[state.Verdict]lockapi.KeyObstacle{
 // keysChanged returns a result without what the caller may not read.
 func keysChanged(s *state.State, by *Caller, r state.KeysResult) (out lockapi.KeysChanged) {
 	for _, f := range r.Failures {
-		one := lockapi.KeyFailure{Operation: f.Step, Why: obstacles[f.Why]}
-		if f.Key.File != nil {
-			one.Key = keyOf(f.Key, false)
-		}
-		out.Failures = append(out.Failures, one)
+		out.Failures = append(out.Failures, lockapi.KeyFailure{Operation: f.Step, Why: obstacles[f.Why], ModifyIndex: f.Revision, Session: f.Session})
 	}
 	for _, keys := range r.Steps {
 		var shown []lockapi.Key

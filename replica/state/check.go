@@ -118,7 +118,7 @@ func (s *State) checkHold(l *Node, h *Hold) error {
 		return fmt.Errorf("has limit %d, with %d holders", h.Limit, l.Holders)
 	case h.Token == 0 || h.Token > s.Counter:
 		return fmt.Errorf("token is not within 1 and the counter %d", s.Counter)
-	case h.Key != NoKey && (h.Key > KeyDeleted || h.Mode != Exclusive || h.Handle != "" || s.Level < levelKeys):
+	case h.Key != NoKey && (h.Key > KeyDeleted || h.Mode != Exclusive || h.Handle != ""):
 		return fmt.Errorf("is marked %d as one of a key", h.Key)
 	case h.WaitSeq > s.Seq || h.EventSeq > s.Seq:
 		return fmt.Errorf("numbers %d, %d are beyond the sequence %d", h.WaitSeq, h.EventSeq, s.Seq)
@@ -257,8 +257,6 @@ func (s *State) checkFile(n *Node) error {
 		return fmt.Errorf("instance %d, revision %d are not in order up to the cell's %d", f.Instance, f.Revision, s.Revision)
 	case f.Generation == 0 || f.Generation-1 > f.Revision-f.Instance:
 		return fmt.Errorf("has generation %d from revision %d to %d", f.Generation, f.Instance, f.Revision)
-	case f.Flags|f.Locks != 0 && s.Level < levelKeys:
-		return fmt.Errorf("has flags or locks at level %d", s.Level)
 	case f.ModifiedAt > s.Now || f.CreatedAt > f.ModifiedAt:
 		return fmt.Errorf("was made at %d and changed at %d; the cell's time is %d", f.CreatedAt, f.ModifiedAt, s.Now)
 	case f.Session == "":

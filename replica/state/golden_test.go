@@ -22,7 +22,7 @@ func fullBatch() state.Batch {
 		&state.OpenOffice{Master: "r2", Term: 7},
 		&state.OpenSession{Session: "s1", Name: "billing@host7", TTLMS: 86_400_000,
 			Meta: map[string]string{"pid": "811", "a": "", "é": "ü"}, Key: "once", Digest: []byte{0, 1, 255}},
-		&state.CloseSession{Session: "s1"},
+		&state.CloseSession{Session: "s1", Delays: true},
 		&state.ExpireSession{Session: "s2", SilentMS: 14_200},
 		&state.Acquire{Session: "s1", Path: "/db/migrate", Handle: "h\x00\xff", Mode: state.Shared, Limit: 1_000_000,
 			Wait: state.Persistent, DelayMS: 60_000, Priority: state.MaxPriority, With: []string{"/db/other"}},
@@ -61,6 +61,9 @@ func fullBatch() state.Batch {
 			access.Sessions: 1, access.Holds: 2, access.Waiters: 0, access.Files: 3, access.Bytes: 1<<53 - 1, access.Watches: 4,
 			access.CallsPerSecond: 5, access.Burst: 6}}},
 		&state.DropQuota{Of: "*"},
+		&state.ChangeKeys{Steps: []state.KeyStep{
+			{Verb: state.KeyLock, Path: "/k", Content: []byte("content\x00\xff"), Sum: make([]byte, 32), Flags: 1<<64 - 1, Index: 57, Session: "s1", DelayMS: 15_000, Ending: state.KeyDeleted},
+			{Verb: state.KeyDeleteTree, Path: "/"}}},
 		&state.CloseOffice{},
 	} {
 		b.Commands = append(b.Commands, state.Command{Time: 1_700_000_000_000_000_000 + int64(i), Caller: "spiffe://cell/billing", Operation: op})
@@ -105,8 +108,12 @@ func richState(t testing.TB) *state.State {
 		state.Command{Operation: &state.RaiseLevel{Level: 6}},
 		state.Command{Operation: &state.PutQuota{Quota: access.Quota{Of: "*", Limits: map[access.Resource]int64{access.CallsPerSecond: 100, access.Burst: 0}}}},
 		state.Command{Operation: &state.PutQuota{Quota: access.Quota{Of: "user:a"}}},
+		state.Command{Operation: &state.RaiseLevel{Level: 7}},
+		state.Command{Operation: &state.OpenSession{Session: "s5", TTLMS: 1000}},
+		state.Command{Operation: &state.ChangeKeys{Steps: []state.KeyStep{
+			{Verb: state.KeyLock, Path: "/key", Content: []byte("x"), Sum: sumOf("x"), Flags: 42, Session: "s5", DelayMS: 15_000, Ending: state.KeyDeleted}}}},
 	)
-	if s.HoldCount() != 3 || s.WaitCount() != 4 || s.LockCount() != 5 {
+	if s.HoldCount() != 4 || s.WaitCount() != 4 || s.LockCount() != 6 {
 		t.Fatalf("the rich state is not what it should be:\n%s", dumpText(s))
 	}
 	return s

@@ -88,9 +88,10 @@ type KeysResult struct {
 // KeyLock, NotHeld for KeyUnlock, Nothing if there is no such key, TooLong if a
 // tree is too large, and Failed if a condition does not hold.
 type KeyFailure struct {
-	Step int
-	Why  Verdict
-	Key  Key // as it is; File is nil without one
+	Step     int
+	Why      Verdict
+	Revision uint64 // of the key after the steps before; 0 if it does not exist
+	Session  string // of the key
 }
 
 // Key finds the key at a path.
@@ -198,7 +199,7 @@ func (op *ChangeKeys) try(e *editor) Result {
 			keys, why := op.Steps[i].take(e)
 			if why != 0 {
 				k, _ := e.Key(op.Steps[i].Path)
-				r.Failures = append(r.Failures, KeyFailure{Step: i, Why: why, Key: k})
+				r.Failures = append(r.Failures, KeyFailure{Step: i, Why: why, Revision: k.revision(), Session: k.Session})
 			}
 			r.Steps = append(r.Steps, keys)
 		}

@@ -20,7 +20,16 @@ var parsers = map[string]func(a *args) state.Operation{
 	"open-session": func(a *args) state.Operation {
 		return &state.OpenSession{Session: a.word(), Name: a.str("name"), TTLMS: a.num("ttl", 0), Key: a.str("key"), Digest: a.bytes("digest")}
 	},
-	"close-session": func(a *args) state.Operation { return &state.CloseSession{Session: a.word()} },
+	"close-session": func(a *args) state.Operation {
+		return &state.CloseSession{Delays: a.flag("delays"), Session: a.word()}
+	},
+	"change-keys": func(a *args) state.Operation {
+		op := &state.ChangeKeys{}
+		for len(a.plain) > 0 {
+			op.Steps = append(op.Steps, parseKeyStep(a.word()))
+		}
+		return op
+	},
 	"expire-session": func(a *args) state.Operation {
 		return &state.ExpireSession{Session: a.word(), SilentMS: a.num("silent", 0)}
 	},

@@ -135,6 +135,65 @@ func parseStep(word string) (state.Step, error) {
 	return nil, fmt.Errorf("unknown step %q", word)
 }
 
+// keyVerbs has the verbs of a ChangeKeys by their names in a scenario.
+var keyVerbs = map[string]state.KeyVerb{"set": state.KeySet, "cas": state.KeyCAS, "lock": state.KeyLock, "unlock": state.KeyUnlock,
+	"get": state.KeyGet, "get-or-empty": state.KeyGetOrEmpty, "get-tree": state.KeyGetTree, "check-index": state.KeyCheckRevision,
+	"check-session": state.KeyCheckSession, "check-absent": state.KeyCheckAbsent, "delete": state.KeyDelete, "delete-cas": state.KeyDeleteCAS,
+	"delete-tree": state.KeyDeleteTree}
+
+// parseKeyStep reads, for instance, "lock:/a:content,session:s1,flags:3,delay:700,deletes".
+func parseKeyStep(word string) state.KeyStep {
+	parts := strings.Split(word, ",")
+	f := append(strings.Split(parts[0], ":"), "", "")
+	k := state.KeyStep{Verb: keyVerbs[f[0]], Path: f[1]}
+	if k.Verb >= state.KeySet && k.Verb <= state.KeyUnlock {
+		sum := sha256.Sum256([]byte(f[2]))
+		if k.Sum = sum[:]; f[2] != "" {
+			k.Content = []byte(f[2])
+		}
+	}
+	if k.Verb == state.KeyLock {
+		k.Ending = state.KeyStays
+	}
+	for _, part := range parts[1:] {
+		name, value, _ := strings.Cut(part, ":")
+		n, _ := strconv.ParseUint(value, 10, 64)
+		switch name {
+		case "session":
+			k.Session = value
+		case "index":
+			k.Index = n
+		case "flags":
+			k.Flags = n
+		case "delay":
+			k.DelayMS = int64(n)
+		case "deletes":
+			k.Ending = state.KeyDeleted
+		}
+	}
+	return k
+}
+
+func keyText(k state.Key) string {
+	if k.File == nil {
+		return "none"
+	}
+	return fields(fileText(k.File), opt("held-by", k.Session))
+}
+
+func keysText(r state.KeysResult) string {
+	text := fields(r.Verdict.String(), opt("r", r.Revision))
+	for _, f := range r.Failures {
+		text += "; " + fields(fmt.Sprintf("step %d: %v", f.Step, f.Why), opt("r", f.Revision), opt("held-by", f.Session))
+	}
+	for i, keys := range r.Steps {
+		for _, k := range keys {
+			text += fmt.Sprintf("; %d: %s", i, keyText(k))
+		}
+	}
+	return text
+}
+
 func write(path, content string, w state.Write) *state.Write {
 	sum := sha256.Sum256([]byte(content))
 	w.Path, w.Sum = path, sum[:]
@@ -146,7 +205,8 @@ func write(path, content string, w state.Write) *state.Write {
 
 func fileText(f *state.File) string {
 	return fields(f.Path, opt("r", f.Revision), opt("instance", f.Instance), opt("generation", f.Generation),
-		opt("session", f.Session), opt("made", f.CreatedAt), opt("changed", f.ModifiedAt), opt("by", f.Principal), contentText(f.Content))
+		opt("session", f.Session), opt("made", f.CreatedAt), opt("changed", f.ModifiedAt), opt("by", f.Principal),
+		opt("flags", f.Flags), opt("locks", f.Locks), contentText(f.Content))
 }
 
 func contentText(content []byte) string {

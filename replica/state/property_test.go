@@ -154,6 +154,8 @@ func withoutDetails(r state.Result) state.Result {
 	case state.TokenResult:
 		r.Token = nil
 		return r
+	case state.KeysResult:
+		return state.KeysResult{Verdict: r.Verdict}
 	case state.TransactionResult: // if it was tried, then at another time of the cell
 		r.Steps = nil
 		if r.Verdict == state.Done {
@@ -255,13 +257,15 @@ func (r *run) command(t *rapid.T) state.Command {
 var someOperations = slices.Concat(
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).acquire}, 18),
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).release, (*run).withdraw, (*run).endDelay, (*run).openSession}, 4),
-	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).transaction, (*run).changeAccess}, 10),
+	slices.Repeat([]func(*run, *rapid.T) state.Operation{(*run).transaction, (*run).changeAccess, (*run).changeKeys}, 10),
 	slices.Repeat([]func(*run, *rapid.T) state.Operation{
 		func(_ *run, t *rapid.T) state.Operation {
 			return &state.ExpireSession{Session: drawSession(t), SilentMS: rapid.Int64Range(0, 2).Draw(t, "silent")}
 		}}, 3),
 	[]func(*run, *rapid.T) state.Operation{
-		func(_ *run, t *rapid.T) state.Operation { return &state.CloseSession{Session: drawSession(t)} },
+		func(_ *run, t *rapid.T) state.Operation {
+			return &state.CloseSession{Session: drawSession(t), Delays: rapid.Bool().Draw(t, "delays")}
+		},
 		func(*run, *rapid.T) state.Operation { return &state.CloseOffice{} },
 		func(*run, *rapid.T) state.Operation { return &state.OpenOffice{} },
 		func(*run, *rapid.T) state.Operation { return &state.MarkState{} },

@@ -39,7 +39,8 @@ func pair(session, handle string) string {
 
 func holdText(h *state.Hold) string {
 	return fields(h.Path, pair(h.Session, h.Handle), h.Mode.String(), opt("limit", h.Limit), opt("token", h.Token),
-		opt("at", h.GrantedAt), opt("delay", h.DelayMS), opt("waited", h.WaitSeq), opt("event", h.EventSeq))
+		opt("at", h.GrantedAt), opt("delay", h.DelayMS), opt("waited", h.WaitSeq), opt("event", h.EventSeq),
+		[...]string{"", "key", "key-deleted"}[h.Key])
 }
 
 func waitText(w *state.Wait) string {
@@ -49,7 +50,7 @@ func waitText(w *state.Wait) string {
 
 func sessionText(s *state.Session) string {
 	return fields(s.ID, opt("name", s.Name), opt("ttl", s.TTLMS), opt("at", s.CreatedAt), opt("key", s.Key),
-		opt("digest", string(s.Digest)), metaText(s.Meta), opt("of", s.Principal), lossesText(s.Losses))
+		opt("digest", string(s.Digest)), metaText(s.Meta), opt("of", s.Principal), opt("r", s.Revision), lossesText(s.Losses))
 }
 
 func lossesText(all []*state.Loss) string {
@@ -98,6 +99,8 @@ func resultText(r state.Result) string {
 		return fields(r.Verdict.String(), sessionText(r.Session))
 	case state.TransactionResult:
 		return transactionText(r)
+	case state.KeysResult:
+		return keysText(r)
 	case state.TokenResult:
 		if r.Token == nil {
 			return r.Verdict.String()

@@ -108,6 +108,8 @@ func (m *Model) early(op state.Operation) bool {
 		return m.Level < 4
 	case *state.PutQuota, *state.DropQuota:
 		return m.Level < 6
+	case *state.ChangeKeys:
+		return m.Level < 7
 	}
 	return false
 }

@@ -209,6 +209,7 @@ func (m *Model) write(w *state.Write, session string) (state.StepResult, *state.
 	f := &state.File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: revision, Instance: revision, Generation: 1, CreatedAt: m.Now, ModifiedAt: m.Now, Principal: m.caller}
 	if old != nil {
 		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
+		f.Flags, f.Locks = old.Flags, old.Locks
 		changed.OldPrincipal, changed.OldSize = old.Principal, old.Size
 	}
 	if w.Owner == state.Permanent {

@@ -106,6 +106,9 @@ func (m *Model) Restored(floor uint64) {
 				asked = 60_000
 			}
 			l.DelayMS = max(l.DelayMS, asked)
+			if h.Key == state.KeyDeleted {
+				delete(m.Files, path)
+			}
 		}
 		l.Holders, l.Queue = nil, nil
 	}
@@ -171,10 +174,10 @@ func (m *Model) command(op state.Operation) state.Result {
 	case *state.OpenSession:
 		return m.openSession(op)
 	case *state.CloseSession:
-		return m.endSession(op.Session, state.Closed)
+		return m.endSession(op.Session, state.Closed, op.Delays)
 	case *state.ExpireSession:
 		m.silentMS = op.SilentMS
-		return m.endSession(op.Session, state.Expired)
+		return m.endSession(op.Session, state.Expired, true)
 	case *state.Acquire:
 		if len(op.With) > 0 {
 			return m.acquireSet(op)
@@ -205,6 +208,8 @@ func (m *Model) command(op state.Operation) state.Result {
 		return m.putMember(op)
 	case *state.Transaction:
 		return m.transaction(op)
+	case *state.ChangeKeys:
+		return m.changeKeys(op)
 	case *state.RaiseLevel:
 		if op.Level <= m.Level {
 			return state.Nothing
@@ -319,6 +324,9 @@ func (m *Model) openSession(c *state.OpenSession) state.Result {
 		}
 	}
 	s := &state.Session{ID: c.Session, Name: c.Name, TTLMS: c.TTLMS, CreatedAt: m.Now, Meta: c.Meta, Key: c.Key, Digest: c.Digest, Principal: m.caller}
+	if m.Level >= 7 {
+		s.Revision = m.Revision
+	}
 	m.Sessions = append(slices.Clip(m.Sessions), s)
 	m.emit(state.SessionOpened{Session: s})
 	return state.SessionResult{Verdict: state.Done, Session: s}
@@ -326,7 +334,7 @@ func (m *Model) openSession(c *state.OpenSession) state.Result {
 
 // endSession ends the session's claims by path and handle. It grants locks to
 // waiters only after all of them are gone.
-func (m *Model) endSession(id string, why state.Reason) state.Result {
+func (m *Model) endSession(id string, why state.Reason, delays bool) state.Result {
 	s := m.Session(id)
 	if s == nil {
 		return state.NoSession
@@ -340,7 +348,7 @@ func (m *Model) endSession(id string, why state.Reason) state.Result {
 				continue
 			}
 			m.dropHold(h, why)
-			if l := m.Lock(path); why == state.Expired && h.DelayMS > 0 {
+			if l := m.Lock(path); delays && h.DelayMS > 0 {
 				m.Seq++
 				l.DelayID, l.DelayMS = m.Seq, max(l.DelayMS, h.DelayMS)
 				m.emit(state.DelayBegan{Path: path, ID: m.Seq, MS: h.DelayMS})
@@ -542,6 +550,12 @@ func (m *Model) handOn(path string) {
 }
 
 func (m *Model) dropHold(h *state.Hold, why state.Reason) {
+	m.takeBack(h, why)
+	m.endKey(h, why)
+}
+
+// takeBack ends a hold and leaves the file.
+func (m *Model) takeBack(h *state.Hold, why state.Reason) {
 	l := m.Lock(h.Path)
 	l.Holders = slices.DeleteFunc(slices.Clone(l.Holders), func(o *state.Hold) bool { return o == h })
 	m.emit(state.Released{Revision: m.number(), Hold: h, Reason: why, Ending: m.ending()})

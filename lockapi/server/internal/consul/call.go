@@ -157,7 +157,7 @@ func Parse(r *Request) (*Call, error) {
 
 func (c *Call) parseCommon(q url.Values) error {
 	if dc := q.Get("dc"); dc != "" && dc != Datacenter {
-		return lockapi.Invalid("dc", "No path to datacenter: there is only %q", Datacenter)
+		return lockapi.Errorf(lockapi.CodeInternal, "No path to datacenter: there is only %q", Datacenter)
 	}
 	for _, name := range []string{"ns", "partition"} {
 		if v := q.Get(name); v != "" && v != "default" {

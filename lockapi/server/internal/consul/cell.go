@@ -60,7 +60,7 @@ func selfOf(c *Cell) any {
 		}
 	}
 	return object{
-		"Config": object{"Datacenter": Datacenter, "PrimaryDatacenter": Datacenter, "NodeName": c.Self, "Server": true, "Version": c.Version},
+		"Config": object{"Datacenter": Datacenter, "PrimaryDatacenter": Datacenter, "NodeName": c.Self, "Server": true, "Version": c.Version, "SessionTTLMin": minTTL},
 		"Member": self, "Stats": object{}, "Meta": object{},
 	}
 }

@@ -312,9 +312,9 @@ func what(op *lockapi.KeyOperation, f *lockapi.KeyFailure) string {
 	case lockapi.KeyDeleteCAS:
 		return fmt.Sprintf("failed to delete key %q, index is stale", key)
 	case lockapi.KeyCheckIndex:
-		return fmt.Sprintf("failed index check for key %q, current modify index %d != %d", key, f.Key.ModifyIndex, op.Index)
+		return fmt.Sprintf("failed index check for key %q, current modify index %d != %d", key, f.ModifyIndex, op.Index)
 	case lockapi.KeyCheckSession:
-		return fmt.Sprintf("failed session check for key %q, current session %q != %q", key, f.Key.Session, op.Session)
+		return fmt.Sprintf("failed session check for key %q, current session %q != %q", key, f.Session, op.Session)
 	case lockapi.KeyCheckNotExists:
 		return fmt.Sprintf("key %q exists", key)
 	}

@@ -69,6 +69,9 @@ func parseTxn(r *Request, _ url.Values, c *Call) error {
 		if err != nil {
 			return err
 		}
+		if n := len(kv.Value); n > lockapi.MaxKeyBytes {
+			return lockapi.Errorf(lockapi.CodeTooLarge, "Value for key %q is too large (%d > %d bytes)", lockapi.Clip(kv.Key), n, lockapi.MaxKeyBytes)
+		}
 		if size += len(kv.Value); size > lockapi.MaxKeyBytes {
 			return lockapi.Errorf(lockapi.CodeTooLarge, "with operation %d the values of the transaction have %d bytes, max size: %d bytes", i, size, lockapi.MaxKeyBytes)
 		}
