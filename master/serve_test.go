@@ -26,6 +26,10 @@ func (h *heldCell) transact(by Caller, body lockapi.Transaction, key string) err
 	return second(h.m.Transact(context.Background(), new(by), &lockapi.Transact{Key: key, Transaction: body}))
 }
 
+func (h *heldCell) change(by Caller, op lockapi.KeyOperation) error {
+	return second(h.m.ChangeKeys(context.Background(), new(by), &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{op}}))
+}
+
 func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
 	t.Helper()
 	c.set(func(f *fakeConf) {
@@ -74,6 +78,31 @@ var calls = map[string][]leaving{
 			return h.open(by, 3_600_000)
 		}},
 	},
+	"EndSession": {
+		{"", func(h *heldCell, by Caller) error {
+			return h.m.EndSession(withoutEnd, new(by), &lockapi.EndSession{Session: "none"})
+		}},
+		{"", func(h *heldCell, by Caller) error {
+			return h.m.EndSession(withoutEnd, new(by), &lockapi.EndSession{Session: h.holder})
+		}},
+	},
+	"ChangeKeys": {
+		{"", func(h *heldCell, by Caller) error {
+			return h.change(by, lockapi.KeyOperation{Verb: lockapi.KeyGet, Path: "/none"})
+		}},
+		{"", func(h *heldCell, by Caller) error {
+			return h.change(by, lockapi.KeyOperation{Verb: lockapi.KeySet, Path: "/k", Content: []byte("x")})
+		}},
+		{"", func(h *heldCell, by Caller) error {
+			return h.change(by, lockapi.KeyOperation{Verb: lockapi.KeyLock, Path: "/k", Session: h.holder})
+		}},
+	},
+	"GetKey": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.GetKey(withoutEnd, &Read{Caller: new(by)}, &lockapi.GetKey{Path: "/f"}))
+	}}},
+	"ListKeys": {{"", func(h *heldCell, by Caller) error {
+		return second(h.m.ListKeys(withoutEnd, &Read{Caller: new(by)}, &lockapi.ListKeys{Prefix: "/"}))
+	}}},
 	"CloseSession": {
 		{"", func(h *heldCell, by Caller) error {
 			return h.m.CloseSession(withoutEnd, new(by), &lockapi.CloseSession{Session: "none"})

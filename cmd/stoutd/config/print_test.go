@@ -22,6 +22,7 @@ id                       r2                                        flag --id
 data-dir                 data                                      flag --data-dir
 dev                      false                                     default
 api-listen               127.0.0.1:7101                            default
+consul-listen            -                                         default
 raft-listen              127.0.0.1:7201                            default
 replica                  r1=127.0.0.1:7201,http://127.0.0.1:7101   flag --replica
 replica                  r2=127.0.0.1:7202,http://127.0.0.1:7102   flag --replica

@@ -23,6 +23,7 @@ type txnOp struct {
 		Namespace string
 		Partition string
 	}
+	Node, Service, Check, Session any // must be null
 }
 
 // treeVerbs and writeVerbs have the verbs with a prefix, and those that change
@@ -47,7 +48,7 @@ func parseTxn(r *Request, _ url.Values, c *Call) error {
 	keys := make([]string, len(ops))
 	c.Reads = true
 	for i, op := range ops {
-		if op.KV == nil {
+		if op.KV == nil || op.Node != nil || op.Service != nil || op.Check != nil || op.Session != nil {
 			return lockapi.Invalid("body", "operation %d is not of the kind KV, the only one that the door has", i)
 		}
 		kv := op.KV
