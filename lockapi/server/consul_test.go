@@ -462,7 +462,7 @@ func TestConsulSeenThroughTheAPI(t *testing.T) {
 	if r := call(t, "POST", url+"/v1/sessions", `{}`); json.Unmarshal([]byte(r.body), &waiter) != nil {
 		t.Fatal(r.body)
 	}
-	call(t, "PUT", url+"/v1/locks/l", fmt.Sprintf(`{"session":%q,"on_disconnect":"keep"}`, waiter.ID)).wantStatus(t, 202)
+	call(t, "PUT", url+"/v1/locks/l", fmt.Sprintf(`{"session":%q,"queue":true}`, waiter.ID)).wantStatus(t, 202)
 	if r := call(t, "PUT", door+"kv/l?release="+session, "free"); r.body != "true" {
 		t.Fatalf("%d %s", r.status, r.body)
 	}

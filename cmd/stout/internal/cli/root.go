@@ -212,7 +212,7 @@ func (a *app) commands() []command {
 		a.showStatus(), a.showTop(), a.listLocks(), a.explainLock(), a.deadlocks(), a.lockCommand(), a.elect(), a.releaseLock(),
 		a.sessions(), a.session(), a.checkSequencer(),
 		a.getFile(), a.putFile(), a.listFiles(), a.removeFile(), a.runTxn(), a.watchEvents(),
-		a.transfer(), a.rehearsals(), a.runDoctor(), a.members(), a.backup(), a.access(), a.tokens(), a.certificatesMade(), a.version(),
+		a.transfer(), a.rehearsals(), a.runDoctor(), a.members(), a.backup(), a.consul(), a.access(), a.tokens(), a.certificatesMade(), a.version(),
 	}
 }
 

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stoutlock/stout/internal/buildinfo"
+	"github.com/stoutlock/stout/lockapi"
+)
+
+func (a *app) consul() command {
+	return command{
+		use: "consul", short: "Move keys from Consul to the cell", like: "kv import",
+		sub: []command{a.importKeys()},
+	}
+}
+
+// importKeys is stout consul import.
+func (a *app) importKeys() command {
+	c := &keyImport{app: a}
+	return command{
+		use: "import [FILE]", short: "Write the keys that consul kv export printed", like: "load restore", endless: true,
+		long: `Writes the keys in FILE, or in standard input, which consul kv export has
+printed. Keys keep their values and flags. Their locks and sessions are not part
+of an export.
+
+The keys are written through the cell's door for Consul's clients: see the
+setting consul-listen of stoutd. --door names it; the default is
+$CONSUL_HTTP_ADDR, else 127.0.0.1:8500. Keys of the cell that FILE does not
+have stay. If the command fails, it can be repeated.`,
+		exits: changeExits("all keys are written", "FILE is no export, or the cell refused a key"),
+		example: `  consul kv export | stout consul import --door stout1:8500
+  stout consul import keys.json`,
+		flags: func(f *pflag.FlagSet) {
+			f.StringVar(&c.door, "door", "", "`address` of the door of a replica (default $CONSUL_HTTP_ADDR, else 127.0.0.1:8500)")
+		},
+		run: c.run,
+	}
+}
+
+// Bounds of a transaction of an import: fewer operations and bytes than the door
+// takes.
+const (
+	mostImported      = 64
+	mostImportedBytes = 256 << 10
+)
+
+// keyImport writes an export of Consul.
+type keyImport struct {
+	*app
+	door string
+}
+
+// exported is a key in an export.
+type exported struct {
+	Key   string `json:"key"`
+	Flags uint64 `json:"flags"`
+	Value []byte `json:"value"`
+}
+
+// imported is the result of an import.
+type imported struct {
+	Keys int `json:"keys"`
+}
+
+func (c *keyImport) run(ctx context.Context, args []string) error {
+	in := c.stdin
+	if len(args) > 0 && args[0] != "-" {
+		file, err := os.Open(args[0])
+		if err != nil {
+			return &failure{code: exitUsage, message: err.Error()}
+		}
+		defer file.Close()
+		in = file
+	}
+	var keys []exported
+	if err := json.NewDecoder(in).Decode(&keys); err != nil {
+		return &failure{code: exitFailed, message: fmt.Sprintf("this is not what consul kv export prints: %v", err)}
+	}
+	done := imported{}
+	for done.Keys < len(keys) {
+		part := portion(keys[done.Keys:])
+		if err := c.write(ctx, part); err != nil {
+			f := c.explain(err)
+			return f.detail("%d of %d keys are written; the command can be repeated", done.Keys, len(keys))
+		}
+		done.Keys += len(part)
+	}
+	return answer(c.ui, done, nil, func(imported) { c.ui.printf("%s written\n", plural(done.Keys, "key")) })
+}
+
+// portion returns the first keys that fit in one transaction.
+func portion(keys []exported) []exported {
+	n, size := 0, 0
+	for n < len(keys) && n < mostImported && (n == 0 || size+len(keys[n].Value) <= mostImportedBytes) {
+		size += len(keys[n].Value)
+		n++
+	}
+	return keys[:n]
+}
+
+// write writes keys in one transaction.
+func (c *keyImport) write(ctx context.Context, keys []exported) error {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	type operation struct {
+		Verb, Key string
+		Flags     uint64
+		Value     []byte
+	}
+	ops := make([]map[string]operation, len(keys))
+	for i, k := range keys {
+		ops[i] = map[string]operation{"KV": {string(lockapi.KeySet), k.Key, k.Flags, k.Value}}
+	}
+	body, err := json.Marshal(ops)
+	if err != nil {
+		return err
+	}
+	url := c.address()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url+"/v1/txn", bytes.NewReader(body))
+	if err != nil {
+		return usagef("--door: %v", err)
+	}
+	req.Header.Set("User-Agent", "stout/"+buildinfo.Version())
+	if c.token != nil {
+		token, err := c.token(ctx)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	via := c.via
+	if via == nil {
+		t := &http.Transport{DisableKeepAlives: true}
+		if tls := c.tlsSource(); tls != nil {
+			t.TLSClientConfig = tls()
+		}
+		via = t
+	}
+	resp, err := via.RoundTrip(req)
+	if err != nil {
+		return &failure{code: exitUnreachable, message: fmt.Sprintf("the door at %s does not answer: %v", url, err)}
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	switch {
+	case err != nil:
+		return &failure{code: exitUnknown, message: fmt.Sprintf("the answer of the door at %s was cut off: %v", url, err)}
+	case resp.StatusCode >= http.StatusInternalServerError:
+		return &failure{code: exitNoMaster, message: fmt.Sprintf("the door at %s answered %s: %s", url, resp.Status, clean(strings.TrimSpace(string(text))))}
+	case resp.StatusCode != http.StatusOK:
+		return &failure{code: exitFailed, message: fmt.Sprintf("the door at %s answered %s: %s", url, resp.Status, clean(strings.TrimSpace(string(text))))}
+	}
+	return nil
+}
+
+// address returns the base URL of the door.
+func (c *keyImport) address() string {
+	door := cmp.Or(c.door, os.Getenv("CONSUL_HTTP_ADDR"), "127.0.0.1:8500")
+	if !strings.Contains(door, "://") {
+		door = c.scheme() + door
+	}
+	return strings.TrimSuffix(door, "/")
+}
