@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/client/admin"
-	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -72,7 +71,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	releases, err := cell.Releases()
 	must(t, err)
 	present, before := releases.Present, releases.Before
-	u := &upgrade{Cell: cell.New(t, cell.Options{Binary: before.Binary, Args: frequentSnapshots})}
+	u := &upgrade{Cell: cell.New(t, cell.Options{Binary: before.Binary, Args: append(slices.Clone(frequentSnapshots), withDoor)})}
 	all := u.Replicas()
 	u.load = startLoad(t, u.Cell, 4)
 	u.reaches(t, before.Level)
@@ -80,19 +79,15 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	if now := u.level(t); now != before.Level {
 		t.Fatalf("the cell is at level %d, and %s knows %d only", now, all[2].ID, before.Level)
 	}
-	sdk, err := client.New(u.URLs()...)
-	must(t, err)
-	s, err := sdk.NewSession(cell.Bounded(t))
-	must(t, err)
-	for name, use := range sinceLevel6(sdk, s) {
-		if err := use(cell.Bounded(t)); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "upgrade all replicas") {
+	for name, use := range sinceLevel7(all[0]) {
+		if err := use(cell.Bounded(t)); err == nil || !strings.Contains(err.Error(), "upgrade all replicas") {
 			t.Errorf("%s in a cell of level %d: %v", name, before.Level, err)
 		}
 	}
 	u.roster(t, before, all[0])
 	u.roster(t, present, all[0], all[2])
 	u.reaches(t, present.Level)
-	for name, use := range sinceLevel6(sdk, s) {
+	for name, use := range sinceLevel7(all[0]) {
 		if err := use(cell.Bounded(t)); err != nil {
 			t.Errorf("%s in a cell of level %d: %v", name, present.Level, err)
 		}
@@ -118,21 +113,24 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	u.load.end(t)
 }
 
-// sinceLevel6 are requests that came with the latest level. All members must know
+// sinceLevel7 are requests that came with the latest level. All members must know
 // it before one is accepted.
-func sinceLevel6(c *client.Client, s *client.Session) map[string]func(context.Context) error {
+func sinceLevel7(r *cell.Replica) map[string]func(context.Context) error {
+	put := func(ctx context.Context, path string) error {
+		status, _, text, err := door(ctx, r, http.MethodPut, path, "x")
+		if err == nil && (status != http.StatusOK || text != "true") {
+			err = fmt.Errorf("%d %s", status, text)
+		}
+		return err
+	}
 	return map[string]func(context.Context) error{
-		"a quota": func(ctx context.Context) error {
-			sessions := int64(1000)
-			_, err := admin.New(c).Access().PutQuota(ctx, "*", lockapi.QuotaLimits{Sessions: &sessions})
-			return err
-		},
-		"several locks": func(ctx context.Context) error {
-			held, err := s.TryLock(ctx, "/latest/a", client.With("/latest/b"))
+		"a key": func(ctx context.Context) error { return put(ctx, "kv/latest/a") },
+		"a locked key": func(ctx context.Context) error {
+			session, err := keySession(ctx, r, `{"TTL":"24h"}`)
 			if err != nil {
 				return err
 			}
-			return held.Unlock(ctx)
+			return errors.Join(put(ctx, "kv/latest/l?acquire="+session), put(ctx, "session/destroy/"+session))
 		},
 	}
 }

@@ -163,6 +163,9 @@ func (r *Replica) standby() server.Standby {
 
 func (r *Replica) logStarted() {
 	c := r.config
+	if r.consul != nil {
+		r.log.Info().Str("consul", r.consul.Addr().String()).Msg("the door for Consul's clients is open")
+	}
 	r.log.Info().Str("version", buildinfo.Version()).Str("cell", c.Cell).Str("cell_id", r.replica.CellID()).
 		Str("api", r.listener.Addr().String()).Str("raft", c.RaftListen).
 		Str("url", c.Self().APIURL).Str("data_dir", r.dataDir).Str("directory", r.replica.Directory()).
