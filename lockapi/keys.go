@@ -77,23 +77,23 @@ type KeysChanged struct {
 // KeyFailure is why an operation failed.
 type KeyFailure struct {
 	Operation   int
-	Why         KeyObstacle
+	Why         KeyReason
 	ModifyIndex uint64 // of the key after the operations before; 0 if it does not exist
 	Session     string // of the key
 }
 
-// KeyObstacle is the reason of a KeyFailure.
-type KeyObstacle uint8
+// KeyReason is the reason of a KeyFailure.
+type KeyReason uint8
 
-// The obstacles.
+// The reasons.
 const (
-	KeyCondition  KeyObstacle = iota // the condition of the verb does not hold
+	KeyCondition    KeyReason = iota // the condition of the verb does not hold
 	KeyMissing                       // the key does not exist
 	KeyNoSession                     // the session does not exist
 	KeyHeld                          // the lock is held or waited for
 	KeyDelayed                       // the lock is in its lock-delay
 	KeyNotHeld                       // the session does not hold the lock by a KeyLock
-	KeyTreeTooBig                    // the tree has too many keys or bytes
+	KeyTreeTooLarge                  // the tree has too many keys or bytes
 )
 
 // Names in the metadata of sessions that hold keys.

@@ -64,8 +64,8 @@ func directoryOf(prefix string) string {
 	return "/"
 }
 
-// ChangeKeys changes and reads keys, all or none. What prevents that is part of
-// the answer; the errors are too_many and the errors of every call.
+// ChangeKeys changes and reads keys, all or none. The answer has each operation
+// that prevents it. The errors are too_many and the errors of every call.
 func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys) (lockapi.KeysChanged, error) {
 	return serve(m, func(o *office) (lockapi.KeysChanged, error) {
 		var none lockapi.KeysChanged
@@ -107,7 +107,7 @@ var keyVerbs = map[lockapi.KeyVerb]state.KeyVerb{
 }
 
 // keyStep returns an operation as a step of the state. A lock gets its delay
-// and its end from its session, whose metadata never changes.
+// and its end from the metadata of its session, which never change.
 func keyStep(s *state.State, o *lockapi.KeyOperation) state.KeyStep {
 	k := state.KeyStep{Verb: keyVerbs[o.Verb], Path: o.Path, Flags: o.Flags, Index: o.Index, Session: o.Session}
 	switch o.Verb {
@@ -175,9 +175,9 @@ func (o *office) reserveKeys(op *state.ChangeKeys, principal string) (all []quot
 }
 
 // obstacles has the reasons of failures.
-var obstacles = map[state.Verdict]lockapi.KeyObstacle{
+var obstacles = map[state.Verdict]lockapi.KeyReason{
 	state.Failed: lockapi.KeyCondition, state.Nothing: lockapi.KeyMissing, state.NoSession: lockapi.KeyNoSession, state.Busy: lockapi.KeyHeld,
-	state.Delayed: lockapi.KeyDelayed, state.NotHeld: lockapi.KeyNotHeld, state.TooLong: lockapi.KeyTreeTooBig,
+	state.Delayed: lockapi.KeyDelayed, state.NotHeld: lockapi.KeyNotHeld, state.TooLong: lockapi.KeyTreeTooLarge,
 }
 
 // keysChanged returns a result without what the caller may not read.

@@ -102,7 +102,7 @@ var doorRoutes = func() (all table) {
 
 // errNoDoor answers what the door does not have.
 func errNoDoor(x *exchange) error {
-	status, text := consul.Unaccepted(x.c.Request.Method, strings.TrimPrefix(x.c.Request.URL.Path, consul.Prefix))
+	status, text := consul.NotFound(x.c.Request.Method, strings.TrimPrefix(x.c.Request.URL.Path, consul.Prefix))
 	x.write(status, typeText, []byte(text))
 	return nil
 }

@@ -54,7 +54,7 @@ func openKeys(t *testing.T, door, body string) string {
 	return opened.ID
 }
 
-// exchanged is a request with its answer, in which N stands for any index.
+// exchanged is a request with its answer, with N for any index.
 type exchanged struct {
 	method, path, body string
 	status             int

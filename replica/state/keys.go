@@ -31,7 +31,7 @@ type KeyVerb uint8
 // The numbers are written to disk.
 const (
 	KeySet           KeyVerb = 1  // write the file; it keeps its lock
-	KeyCAS           KeyVerb = 2  // write the file if its revision is Index, 0 = if there is none
+	KeyCAS           KeyVerb = 2  // write the file if its revision is Index; 0 = if it does not exist
 	KeyLock          KeyVerb = 3  // acquire the lock for Session and write the file
 	KeyUnlock        KeyVerb = 4  // release the lock of Session and write the file
 	KeyGet           KeyVerb = 5  // read the key; it must exist

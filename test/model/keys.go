@@ -139,7 +139,7 @@ func (m *Model) writeKey(k *state.KeyStep, locks uint64, always bool) {
 	m.changeFile(&state.File{Path: k.Path, Content: k.Content, Sum: k.Sum, Size: len(k.Content), Flags: k.Flags, Locks: locks, Principal: m.caller})
 }
 
-// changeFile writes a file whose numbers follow from the one before.
+// changeFile writes a file and continues the numbers of the one before.
 func (m *Model) changeFile(f *state.File) {
 	changed := state.FileChanged{File: f}
 	f.Revision, f.ModifiedAt = m.number(), m.Now

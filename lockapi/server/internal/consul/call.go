@@ -16,8 +16,8 @@ import (
 // Datacenter is the name of the only datacenter.
 const Datacenter = "dc1"
 
-// Prefix precedes the paths of the door between replicas, whose API has other
-// paths.
+// Prefix precedes the paths of the door between replicas, where the API has
+// paths that begin with /v1/, too.
 const Prefix = "/consul"
 
 // MaxBody bounds the body of a request: a value of the longest kind in base64,
@@ -229,8 +229,8 @@ func Refusal(e *lockapi.Error) (status int, text string) {
 	return e.Code.Status(), e.Detail
 }
 
-// Unaccepted is the answer to everything that the door does not have.
-func Unaccepted(method, path string) (status int, text string) {
+// NotFound returns the answer to everything that the door does not have.
+func NotFound(method, path string) (status int, text string) {
 	status = http.StatusNotFound
 	if strings.HasPrefix(path, "/v1/") {
 		status = http.StatusNotImplemented

@@ -21,8 +21,8 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// PathOf returns the path of a key. The error is invalid_argument for a key
-// whose path would be too long.
+// PathOf returns the path of a key. The error is invalid_argument if that path
+// would be too long.
 func PathOf(key string) (string, error) {
 	path := "/" + key
 	if !isPlain(key) {

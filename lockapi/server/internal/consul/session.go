@@ -15,7 +15,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Names in the metadata of a session, besides those that the office reads.
+// Names in the metadata of a session. The office reads others (lockapi).
 const (
 	metaTTL    = "consul-ttl"
 	metaNode   = "consul-node"

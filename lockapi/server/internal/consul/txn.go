@@ -26,8 +26,7 @@ type txnOp struct {
 	Node, Service, Check, Session any // must be null
 }
 
-// treeVerbs and writeVerbs have the verbs with a prefix, and those that change
-// something.
+// The verbs with a prefix, the verbs that change something, and the others.
 var (
 	treeVerbs  = []lockapi.KeyVerb{lockapi.KeyGetTree, lockapi.KeyDeleteTree}
 	writeVerbs = []lockapi.KeyVerb{lockapi.KeySet, lockapi.KeyCAS, lockapi.KeyLock, lockapi.KeyUnlock, lockapi.KeyDelete, lockapi.KeyDeleteCAS, lockapi.KeyDeleteTree}
