@@ -113,6 +113,8 @@ func TestConsulKeys(t *testing.T) {
 			{"DELETE", "kv/?recurse", "", 200, "true"},
 			{"GET", "kv/?keys", "", 200, `[]`},
 			{"GET", "kv/?recurse", "", 404, ""},
+			{"PUT", "kv/s?stale", "", 200, "true"}, // no meaning, as in Consul
+			{"PUT", "txn?stale", `[{"KV":{"Verb":"get-tree","Key":""}}]`, 200, `{"Results":[{"KV":{"LockIndex":0,"Key":"s","Flags":0,"Value":null,"CreateIndex":N,"ModifyIndex":N}}],"Errors":null}`},
 		})
 	})
 }
@@ -172,7 +174,8 @@ func TestConsulTransactions(t *testing.T) {
 			many[i] = op("set", fmt.Sprint("many/", i), `,"Value":"eA=="`)
 		}
 		play(t, door, strings.NewReplacer(), []exchanged{
-			{"PUT", "txn", "[]", 200, `{"Errors":null,"Results":null}`},
+			{"PUT", "txn", "[]", 200, `{"Errors":null,"Results":[]}`},
+			{"PUT", "txn", list(op("frobnicate", "a", ""), op("set", "", ""), op("set", "a", "")), 409, `{"Errors":[{"OpIndex":0,"What":"unknown KV verb \"frobnicate\""},{"OpIndex":1,"What":"Must provide key"}],"Results":null}`},
 			{"PUT", "txn", list(op("set", "a/1", `,"Value":"eA=="`), op("get", "a/1", ""), op("delete", "nope", ""), op("get-or-empty", "none", ""), op("check-not-exists", "none", "")), 200,
 				`{"Results":[` + kv("a/1", "null", "") + "," + kv("a/1", `"eA=="`, "") + "," + kv("none", "null", "") + `],"Errors":null}`},
 			{"PUT", "txn", list(op("lock", "a/2", `,"Session":"`+s+`"`), op("check-session", "a/2", `,"Session":"`+s+`"`), op("unlock", "a/2", `,"Session":"`+s+`"`), op("get-tree", "a/", "")), 200,
@@ -190,7 +193,6 @@ func TestConsulTransactions(t *testing.T) {
 		}
 		for body, want := range map[string]string{
 			`[{"Service":{"Verb":"get"}}]`:               "the only one",
-			list(op("frobnicate", "a", "")):              "unknown KV verb",
 			list(op("set", "a", `,"Namespace":"other"`)): "namespace",
 			"{": "Failed to parse body",
 			list(strings.Split(strings.Repeat(op("get", "a", "")+"#", 129), "#")[:129]...): "too many operations",
@@ -226,11 +228,12 @@ func TestConsulRefuses(t *testing.T) {
 			{"PUT", "kv/" + strings.Repeat("x", 256), "", 400, "cannot be a path of Stout"},
 			{"PUT", "kv/a", strings.Repeat("x", lockapi.MaxKeyBytes+1), 413, "too large, max size: 524288 bytes"},
 			{"DELETE", "kv/a?recurse&cas=1", "", 400, "Conflicting flags"},
-			{"PUT", "session/create", `{"TTL":"9s"}`, 400, "Invalid Session TTL '9000000000', must be between [10s=24h0m0s]"},
+			{"PUT", "session/create", `{"TTL":"9s"}`, 500, "Invalid Session TTL '9000000000', must be between [10s=24h0m0s]"},
 			{"PUT", "session/create", `{"Checks":["service:web"]}`, 400, `names the check "service:web"`},
 			{"PUT", "session/create", `{"NodeChecks":["serfHealth","disk"]}`, 400, `names the check "disk"`},
 			{"PUT", "session/create", `{"ServiceChecks":[{"ID":"x"}]}`, 400, "checks of services"},
-			{"PUT", "session/create", `{"Behavior":"keep"}`, 400, "Invalid Behavior setting 'keep'"},
+			{"PUT", "session/create", `{"Behavior":"keep"}`, 500, "Invalid Behavior setting 'keep'"},
+			{"PUT", "session/create", `{"TTL":"soon"}`, 500, "Session TTL 'soon' invalid"},
 			{"PUT", "session/create", `{"Colour":"red"}`, 400, "Request decode failed"},
 		} {
 			r := call(t, x.method, door+x.path, x.body)

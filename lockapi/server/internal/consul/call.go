@@ -152,6 +152,9 @@ func Parse(r *Request) (*Call, error) {
 	if err := e.parse(r, q, c); err != nil {
 		return nil, err
 	}
+	if r.Method != http.MethodGet {
+		c.Stale = false // a transaction that only reads is answered by the master
+	}
 	return c, nil
 }
 

@@ -111,6 +111,12 @@ func parseCreate(r *Request, _ url.Values, c *Call) error {
 	return nil
 }
 
+// errInvalid refuses a session as Consul does, with 500: Patroni sets its TTL anew
+// for such an answer only.
+func errInvalid(format string, args ...any) error {
+	return lockapi.Errorf(lockapi.CodeInternal, format, args...)
+}
+
 // check validates the request and returns the TTL of the session.
 func (in *newSession) check() (time.Duration, error) {
 	for _, check := range slices.Concat(in.Checks, in.NodeChecks) {
@@ -122,7 +128,7 @@ func (in *newSession) check() (time.Duration, error) {
 	case len(in.ServiceChecks) > 0:
 		return 0, lockapi.Invalid("ServiceChecks", "the session names checks of services, which the door does not have")
 	case in.Behavior != lockapi.KeysReleased && in.Behavior != lockapi.KeysDeleted:
-		return 0, lockapi.Invalid("Behavior", "Invalid Behavior setting '%s'", lockapi.Clip(in.Behavior))
+		return 0, errInvalid("Invalid Behavior setting '%s'", lockapi.Clip(in.Behavior))
 	case in.Namespace != "" && in.Namespace != "default", in.Partition != "" && in.Partition != "default":
 		return 0, lockapi.Invalid("Namespace", "there is no namespace or partition but \"default\"")
 	case in.LockDelay.Duration < 0:
@@ -133,14 +139,14 @@ func (in *newSession) check() (time.Duration, error) {
 	if in.TTL != "" {
 		var err error
 		if ttl, err = time.ParseDuration(in.TTL); err != nil {
-			return 0, lockapi.Invalid("TTL", "Session TTL '%s' invalid: %v", lockapi.Clip(in.TTL), err)
+			return 0, errInvalid("Session TTL '%s' invalid: %v", lockapi.Clip(in.TTL), err)
 		}
 	}
 	switch {
 	case ttl == 0:
 		return endless, nil
 	case ttl < minTTL || ttl > maxTTL:
-		return 0, lockapi.Invalid("TTL", "Invalid Session TTL '%d', must be between [%v=%v]", ttl, minTTL, maxTTL)
+		return 0, errInvalid("Invalid Session TTL '%d', must be between [%v=%v]", ttl, minTTL, maxTTL)
 	}
 	return ttlMultiplier * ttl, nil
 }
@@ -183,7 +189,7 @@ func parseRenew(r *Request, _ url.Values, c *Call) error {
 	if err != nil {
 		return err
 	}
-	c.Frees, c.Stale = true, false
+	c.Frees = true
 	c.run = func(ctx context.Context, o Office) (*Reply, error) {
 		_, _, err := o.Do(ctx, &lockapi.KeepAlive{Session: id})
 		var found []entry

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -44,6 +45,7 @@ func parseTxn(r *Request, _ url.Values, c *Call) error {
 		return lockapi.Errorf(lockapi.CodeTooLarge, "Transaction contains too many operations (%d > %d)", len(ops), lockapi.MaxKeyOperations)
 	}
 	call, size := &lockapi.ChangeKeys{}, 0
+	var wrong []txnError
 	keys := make([]string, len(ops))
 	c.Reads = true
 	for i, op := range ops {
@@ -56,13 +58,13 @@ func parseTxn(r *Request, _ url.Values, c *Call) error {
 		var err error
 		switch {
 		case !writes && !slices.Contains(readVerbs, kv.Verb):
-			return lockapi.Invalid("body", "operation %d: unknown KV verb %q", i, lockapi.Clip(string(kv.Verb)))
+			wrong = append(wrong, txnError{i, fmt.Sprintf("unknown KV verb %q", lockapi.Clip(string(kv.Verb)))})
 		case kv.Namespace != "" && kv.Namespace != "default", kv.Partition != "" && kv.Partition != "default":
 			return lockapi.Invalid("body", "operation %d has a namespace or a partition; there is only \"default\"", i)
 		case slices.Contains(treeVerbs, kv.Verb):
 			one.Path, err = pathPrefix(kv.Key)
 		case kv.Key == "":
-			return errNoKey
+			wrong = append(wrong, txnError{i, "Must provide key"})
 		default:
 			one.Path, err = PathOf(kv.Key)
 		}
@@ -81,10 +83,12 @@ func parseTxn(r *Request, _ url.Values, c *Call) error {
 		keys[i] = kv.Key
 		call.Operations = append(call.Operations, one)
 	}
-	if c.Stale && !c.Reads {
-		c.Stale = false // as Consul: it has no meaning for a change
+	c.run = func(ctx context.Context, o Office) (*Reply, error) {
+		if wrong != nil {
+			return failed(wrong)
+		}
+		return transact(ctx, o, call, keys)
 	}
-	c.run = func(ctx context.Context, o Office) (*Reply, error) { return transact(ctx, o, call, keys) }
 	return nil
 }
 
@@ -94,24 +98,29 @@ type txnError struct {
 	What    string
 }
 
-// transact makes a transaction. One that failed has the status 409.
+// failed is the answer to a transaction that changed nothing.
+func failed(all []txnError) (*Reply, error) {
+	r, err := reply(map[string]any{"Results": nil, "Errors": all})
+	r.Status = http.StatusConflict
+	return r, err
+}
+
+// transact makes a transaction.
 func transact(ctx context.Context, o Office, call *lockapi.ChangeKeys, keys []string) (*Reply, error) {
 	if len(call.Operations) == 0 {
-		return reply(map[string]any{"Results": nil, "Errors": nil})
+		return reply(map[string]any{"Results": []any{}, "Errors": nil})
 	}
 	done, _, err := get[lockapi.KeysChanged](ctx, o, call)
 	if err != nil {
 		return nil, err
 	}
 	if len(done.Failures) > 0 {
-		var failed []txnError
+		var all []txnError
 		for i := range done.Failures {
 			f := &done.Failures[i]
-			failed = append(failed, txnError{f.Operation, what(&call.Operations[f.Operation], f)})
+			all = append(all, txnError{f.Operation, what(&call.Operations[f.Operation], f)})
 		}
-		r, err := reply(map[string]any{"Results": nil, "Errors": failed})
-		r.Status = http.StatusConflict
-		return r, err
+		return failed(all)
 	}
 	b := []byte(`{"Results":[`)
 	add := func(name string, k *lockapi.Key, value bool) {
