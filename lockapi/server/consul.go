@@ -122,15 +122,8 @@ func (x *exchange) enterDoor(endpoint string) error {
 		}
 		in.URL.RawQuery = call.Query
 	}
-	about, err := call.Local(x.cellForDoor())
-	if err != nil {
-		return err
-	}
-	if about != nil {
-		if err := x.master.Authorize(x.caller()); err != nil {
-			return err
-		}
-		return x.replyDoor(about)
+	if call.IsLocal() {
+		return x.describeCell(call)
 	}
 	return x.dispatch(task{repeatable: call.Reads || call.Frees, stale: call.Stale, run: func(ctx context.Context) (int, any, error) {
 		if err := x.pace(call.Frees); err != nil {
@@ -170,7 +163,15 @@ func (o doorOffice) Do(ctx context.Context, c lockapi.Call) (any, uint64, error)
 	return answer, out.Revision, err
 }
 
-func (x *exchange) replyDoor(r *consul.Reply) error {
+// describeCell answers a request about the cell itself.
+func (x *exchange) describeCell(call *consul.Call) error {
+	if err := x.master.Authorize(x.caller()); err != nil {
+		return err
+	}
+	r, err := call.Local(x.cellForDoor())
+	if err != nil {
+		return err
+	}
 	return x.replyDocument(r.Status, x.doorDocument(r))
 }
 

@@ -77,12 +77,12 @@ type Reply struct {
 // Run makes the calls that a request needs.
 func (c *Call) Run(ctx context.Context, o Office) (*Reply, error) { return c.run(ctx, o) }
 
-// Local returns the answer to a request about the cell itself, or nil for
-// others.
+// IsLocal reports whether the request is about the cell itself, which any
+// replica answers by Local.
+func (c *Call) IsLocal() bool { return c.local != nil }
+
+// Local returns the answer to such a request.
 func (c *Call) Local(of *Cell) (*Reply, error) {
-	if c.local == nil {
-		return nil, nil
-	}
 	r, err := reply(c.local(of))
 	if err == nil {
 		r.Index = max(of.Revision, 1)
