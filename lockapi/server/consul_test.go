@@ -151,6 +151,10 @@ func TestConsulLocks(t *testing.T) {
 			{"PUT", "kv/l?acquire=U", "", 200, "true"},
 			{"PUT", "session/destroy/U", "", 200, "true"},
 		})
+		long := strings.Repeat("consul lock for é ", 50)
+		if r := call(t, "GET", door+"session/info/"+openKeys(t, door, `{"Name":"`+long+`"}`), ""); !strings.Contains(r.body, `"Name":"`+long+`"`) {
+			t.Errorf("a session with a long name: %d %s", r.status, r.body)
+		}
 		again := openKeys(t, door, "")
 		play(t, door, strings.NewReplacer("=S", "="+again), []exchanged{
 			{"PUT", "kv/l?acquire=S", "", 200, "false"},
@@ -234,6 +238,7 @@ func TestConsulRefuses(t *testing.T) {
 			{"PUT", "session/create", `{"ServiceChecks":[{"ID":"x"}]}`, 400, "checks of services"},
 			{"PUT", "session/create", `{"Behavior":"keep"}`, 500, "Invalid Behavior setting 'keep'"},
 			{"PUT", "session/create", `{"TTL":"soon"}`, 500, "Session TTL 'soon' invalid"},
+			{"PUT", "session/create", `{"Name":"` + strings.Repeat("x", 5000) + `"}`, 400, "has more than 4096 bytes"},
 			{"PUT", "session/create", `{"Colour":"red"}`, 400, "Request decode failed"},
 		} {
 			r := call(t, x.method, door+x.path, x.body)

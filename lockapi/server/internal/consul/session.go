@@ -20,6 +20,7 @@ const (
 	metaTTL    = "consul-ttl"
 	metaNode   = "consul-node"
 	metaChecks = "consul-checks"
+	metaName   = "consul-name" // one that is too long for a session
 )
 
 // serfHealth is the only check that a session may name. It never fails.
@@ -32,6 +33,7 @@ const (
 	maxTTL        = 24 * time.Hour
 	ttlMultiplier = 2
 	maxLockDelay  = 60 * time.Second
+	maxText       = 4 << 10 // bytes of a name
 	// endless is the TTL of a session without one: it ends only by a call.
 	endless = 10 * 365 * 24 * time.Hour
 )
@@ -90,10 +92,13 @@ func parseCreate(r *Request, _ url.Values, c *Call) error {
 	if err != nil {
 		return err
 	}
-	open := &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{Name: in.Name, TTLMS: ttl.Milliseconds(), Meta: map[string]string{
+	open := &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{Name: lockapi.Clip(in.Name), TTLMS: ttl.Milliseconds(), Meta: map[string]string{
 		lockapi.MetaKeyDelay: in.LockDelay.String(), lockapi.MetaKeyBehavior: in.Behavior, metaTTL: in.TTL, metaNode: in.Node}}}
 	if len(in.NodeChecks) > 0 {
 		open.Meta[metaChecks] = serfHealth
+	}
+	if open.Name != in.Name { // `consul lock` puts its whole command there
+		open.Meta[metaName] = in.Name
 	}
 	if err := checkTexts(open); err != nil {
 		return err
@@ -131,6 +136,8 @@ func (in *newSession) check() (time.Duration, error) {
 		return 0, errInvalid("Invalid Behavior setting '%s'", lockapi.Clip(in.Behavior))
 	case in.Namespace != "" && in.Namespace != "default", in.Partition != "" && in.Partition != "default":
 		return 0, lockapi.Invalid("Namespace", "there is no namespace or partition but \"default\"")
+	case max(len(in.Name), len(in.Node), len(in.TTL)) > maxText:
+		return 0, lockapi.Invalid("Name", "the name, the node or the TTL of the session has more than %d bytes", maxText)
 	case in.LockDelay.Duration < 0:
 		return 0, lockapi.Invalid("LockDelay", "LockDelay is %v; it must not be negative", in.LockDelay.Duration)
 	}
@@ -252,7 +259,7 @@ type entry struct {
 
 func entryOf(s *lockapi.Session, node string) entry {
 	delay, _ := time.ParseDuration(cmp.Or(s.Meta[lockapi.MetaKeyDelay], lockapi.DefaultKeyDelay))
-	e := entry{ID: s.ID, Name: s.Name, Node: cmp.Or(s.Meta[metaNode], node), LockDelay: delay, TTL: s.Meta[metaTTL],
+	e := entry{ID: s.ID, Name: cmp.Or(s.Meta[metaName], s.Name), Node: cmp.Or(s.Meta[metaNode], node), LockDelay: delay, TTL: s.Meta[metaTTL],
 		Behavior: cmp.Or(s.Meta[lockapi.MetaKeyBehavior], lockapi.KeysReleased), NodeChecks: []string{}, CreateIndex: max(s.Revision, 1), ModifyIndex: max(s.Revision, 1)}
 	if s.Meta[metaChecks] != "" {
 		e.NodeChecks = []string{serfHealth}
