@@ -25,9 +25,10 @@ type Client struct {
 	calls   caller
 	scheme  string // of a host:port without one
 	limiter limiter
-	feeds   feeds // of watches
-	tokens  high  // of grants
-	seen    high  // of the cell's revisions
+	sharing sharing // of keepalives
+	feeds   feeds   // of watches
+	tokens  high    // of grants
+	seen    high    // of the cell's revisions
 	clock   clock
 	grace   time.Duration
 	log     *slog.Logger
@@ -38,7 +39,7 @@ type Client struct {
 //
 // A client that is dropped without Close, and has no session, is collected
 // within a minute, together with its connections. A session keeps its client,
-// and two connections, until it is closed or expires. The garbage collector
+// and a connection, until it is closed or expires. The garbage collector
 // ends no session, since a program may work under a lock without keeping the
 // values.
 func (c *Client) Close() error {

@@ -115,7 +115,7 @@ func TestWithdrawnWhileTheCallHangs(t *testing.T) {
 // ends no wait and no hold.
 func TestWrongNewsOfAWithdrawal(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		s, other := open(t, c), open(t, c)
+		s, other := open(t, c), open(t, tc.client(t))
 		h := lock(t, s, "/mine")
 		lock(t, other, "/b")
 		ended := waitFor(t, s, "/b")

@@ -21,9 +21,12 @@ type keeper struct {
 	stop    context.CancelFunc // ends run
 	stopped chan struct{}      // closed when run has ended
 	epoch   atomic.Uint64      // of the last master that answered
-	ack     uint64             // the highest event seen; of run's goroutine only
-	overdue bool               // the last answer was late, but the master answered others; of run's goroutine only
 	poll    poll
+
+	// The following are of run's goroutine only.
+	ack     uint64 // the highest event seen
+	overdue bool   // the last answer was late, but the master answered others
+	quiet   bool   // no event has come since a keepalive waited for one; see together
 }
 
 // poll is the keepalive under way.
@@ -108,12 +111,20 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// keepalive asks one replica, follows its redirects, and processes the answer.
-// It reports whether the answer had new events.
+// keepalive makes a keepalive and reports whether the answer had new events.
 func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
+	if failures == 0 && k.quiet {
+		return k.together(ctx)
+	}
+	return k.alone(ctx, failures, 0)
+}
+
+// alone asks one replica, follows its redirects, and processes the answer. The
+// wait ends at the given instant, if it is not 0.
+func (k *keeper) alone(ctx context.Context, failures int, until time.Duration) (bool, error) {
 	var to *route
 	for hops := 0; ; hops++ {
-		news, next, err := k.ask(ctx, failures, to)
+		news, next, err := k.ask(ctx, failures, until, to)
 		if to = next; to == nil || hops == mostHops {
 			return news, err
 		}
@@ -125,11 +136,13 @@ func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
 // redirecting replica may have held the call for most of the lease. The next
 // master gives the session a whole ttl, and would hold the call for the full
 // requested wait.
-func (k *keeper) ask(ctx context.Context, failures int, r *route) (news bool, next *route, err error) {
+func (k *keeper) ask(ctx context.Context, failures int, until time.Duration, r *route) (news bool, next *route, err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
-	c := k.s.c
 	wait := k.begin(failures, cut)
+	if until != 0 {
+		wait = min(wait, max(until-k.s.c.clock.now(), time.Millisecond)).Truncate(time.Millisecond)
+	}
 	var answer lockapi.Keepalive
 	q := call{
 		method: http.MethodPost, path: lockapi.RouteSessions + "/" + k.s.id + "/keepalive",
@@ -137,37 +150,55 @@ func (k *keeper) ask(ctx context.Context, failures int, r *route) (news bool, ne
 		wait: wait, out: &answer,
 		check: verifyKeepalive, want: wanted{epoch: k.epoch.Load()},
 	}
-	if wait == 0 {
+	sent, next, err := k.s.c.keepAlive(ctx, r, &q, try{failures, k.s.ttl, k.s.lease.remaining, &k.overdue})
+	if err != nil {
+		return false, next, err
+	}
+	news = k.renewed(sent, &answer)
+	k.quiet = !news && (k.quiet || wait > 0)
+	return news, nil, nil
+}
+
+// try is one attempt of a keepalive, of one session or of several with about
+// the same ttl.
+type try struct {
+	failures  int // before it, in a row
+	ttl       time.Duration
+	remaining func() time.Duration // of the lease
+	overdue   *bool                // the last answer was late, but the master answered others
+}
+
+// keepAlive makes one attempt of a keepalive, over route r unless that is nil.
+// It returns when it was sent, and the next route if a replica redirects.
+func (c *Client) keepAlive(ctx context.Context, r *route, q *call, t try) (sent time.Duration, next *route, err error) {
+	if q.wait == 0 {
 		if !c.limiter.take(ctx) {
-			return false, nil, errCut
+			return 0, nil, errCut
 		}
 		defer c.limiter.give()
 	}
 	if r == nil {
 		r = c.calls.router.pick() // not nil: the session was opened there
 	}
-	q.late, q.overdue = k.answerTime(r, wait, failures), k.overdue
-	sent := c.clock.now()
-	if failures > 0 && k.isUrgent() && !r.alive(sent, q.late) {
-		err = c.calls.urgent(ctx, r, &q)
-	} else if err = c.calls.attempt(ctx, r, &q); err != nil && ctx.Err() == nil {
-		_, next = c.calls.classify(ctx, r, &q, err)
+	q.late, q.overdue = c.answerTime(r, q.wait, t), *t.overdue
+	sent = c.clock.now()
+	if t.failures > 0 && t.isUrgent() && !r.alive(sent, q.late) {
+		err = c.calls.urgent(ctx, r, q)
+	} else if err = c.calls.attempt(ctx, r, q); err != nil && ctx.Err() == nil {
+		_, next = c.calls.classify(ctx, r, q, err)
 	}
-	k.overdue = q.overdue
-	switch {
-	case err == nil:
-		return k.renewed(sent, &answer), nil, nil
-	case ctx.Err() != nil:
-		return false, nil, errCut
+	*t.overdue = q.overdue
+	if err != nil && ctx.Err() != nil {
+		return 0, nil, errCut
 	}
-	return false, next, err
+	return sent, next, err
 }
 
 // isUrgent reports whether the lease is about to end, which leaves no time to
 // ask one replica after another.
-func (k *keeper) isUrgent() bool {
-	left := k.s.lease.remaining()
-	return left > 0 && left < k.s.ttl*3/10
+func (t *try) isUrgent() bool {
+	left := t.remaining()
+	return left > 0 && left < t.ttl*3/10
 }
 
 // begin returns how long the next call waits at the server: until a third of
@@ -191,12 +222,12 @@ func (k *keeper) begin(failures int, cut context.CancelFunc) (wait time.Duration
 // unreachable. It leaves time for other replicas before the lease ends. It
 // grows with the failures and with the answer times on route r; otherwise a
 // slow network could prevent every answer.
-func (k *keeper) answerTime(r *route, wait time.Duration, failures int) time.Duration {
+func (c *Client) answerTime(r *route, wait time.Duration, t try) time.Duration {
 	if wait > 0 {
-		return min(max(k.s.ttl/12, r.patience()), max(k.s.ttl/8, 100*time.Millisecond), 2*time.Second)
+		return min(max(t.ttl/12, r.patience()), max(t.ttl/8, 100*time.Millisecond), 2*time.Second)
 	}
-	d := min(max(k.s.ttl/12, 200*time.Millisecond), time.Second)
-	return min(d<<min(failures/len(k.s.c.calls.router.known.Load().all), 4), 4*time.Second)
+	d := min(max(t.ttl/12, 200*time.Millisecond), time.Second)
+	return min(d<<min(t.failures/len(c.calls.router.known.Load().all), 4), 4*time.Second)
 }
 
 // renewed processes a keepalive's answer, and reports whether it has new

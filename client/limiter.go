@@ -45,6 +45,13 @@ func (l *limiter) count(n int) {
 	l.next()
 }
 
+// hasOne reports whether there is only one session.
+func (l *limiter) hasOne() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sessions == 1
+}
+
 // take waits for a slot, in the order of the calls. It reports false, without a
 // slot, when ctx ends first.
 func (l *limiter) take(ctx context.Context) bool {

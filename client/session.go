@@ -102,7 +102,7 @@ func (c *Client) newSession(opened lockapi.Session) *Session {
 	s := &Session{c: c, id: opened.ID, name: opened.Name, ttl: time.Duration(opened.TTLMS) * time.Millisecond}
 	s.lease.clock, s.lease.grace, s.lease.onChange = c.clock, c.grace, s.onLease
 	s.locks.prefix, s.locks.byHandle = rand.Text()[:12]+"-", make(map[string]*acquisition)
-	s.keeper.s, s.keeper.stop, s.keeper.stopped = s, func() {}, make(chan struct{})
+	s.keeper.s, s.keeper.stop, s.keeper.stopped, s.keeper.quiet = s, func() {}, make(chan struct{}), true
 	s.keeper.epoch.Store(opened.Epoch)
 	s.reconciler.s = s
 	return s

@@ -71,11 +71,16 @@ func wrongEpoch(got, least uint64) string {
 }
 
 func verifyKeepalive(q *call) string {
-	k := q.out.(*lockapi.Keepalive)
+	return wrongLease(q.out.(*lockapi.Keepalive), q.want.epoch)
+}
+
+// wrongLease describes what is wrong with a lease, given the epoch of the last
+// one, or returns "".
+func wrongLease(k *lockapi.Keepalive, epoch uint64) string {
 	if k.TTLMS <= 0 {
 		return fmt.Sprintf("a lease of %d ms", k.TTLMS)
 	}
-	return wrongEpoch(k.Epoch, max(q.want.epoch, 1))
+	return wrongEpoch(k.Epoch, max(epoch, 1))
 }
 
 func verifyState(q *call) string {

@@ -19,7 +19,7 @@ func TestWaitBoundsTheJeopardy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 				s := open(t, c)
-				other := open(t, c) // its calls get through
+				other := open(t, tc.client(t)) // its calls get through
 				tc.lose(func(r *http.Request) bool {
 					return isKeepaliveRequest(r) && r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive"
 				})

@@ -1,0 +1,350 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stoutlock/stout/lockapi"
+)
+
+// sharing lets the quiet sessions of a client share keepalives that wait. One
+// call then keeps up to lockapi.MaxKeepalives sessions alive over one
+// connection. The rules of a session stay the same: its own goroutine processes
+// its part of the answer like the answer to a keepalive of its own.
+//
+// Sessions whose ttls are within a factor of two form a circle. An answer
+// reaches all its sessions at once, so they share the next call, too. A session
+// that comes later does not disturb the call under way. It takes part in
+// another one, which ends at the same time.
+//
+// The master answers a shared call as soon as one session has an event. That
+// session then keeps itself alive until one of its calls has waited without an
+// event: otherwise the events of a few sessions would repeat the call for all.
+type sharing struct {
+	mu      sync.Mutex      // guards the circles, with their sharers and calls
+	circles map[int]*circle // by sizeOf
+}
+
+// circle is the sessions that share keepalives.
+type circle struct {
+	c       *Client
+	window  time.Duration // the longest time to gather sharers for a call
+	gathers bool          // a call begins soon
+	waiting []*sharer     // for that call
+	calls   []*jointCall  // under way
+}
+
+// sharer is a session that takes part in one call.
+type sharer struct {
+	k     *keeper
+	ack   uint64
+	until time.Duration // clock when the call should end for its sake
+	call  *jointCall    // nil before it has begun
+	over  bool          // the call is over
+	out   chan kept     // gets one result
+}
+
+// kept is the result for a sharer. If quiet is false, or the session is the
+// only sharer, it makes a keepalive of its own.
+type kept struct {
+	sent   time.Duration
+	answer *lockapi.Keepalive // nil if there is none
+	quiet  bool               // the session may share the next call
+	until  time.Duration      // when its own keepalive should end; 0 for no bound
+}
+
+// jointCall is a keepalive of several sessions. That of a single session only
+// shows to others when it ends.
+type jointCall struct {
+	of      *circle
+	sharers []*sharer
+	until   time.Duration // clock when it should end
+	stop    context.CancelFunc
+	overdue bool // the last answer was late, but the master answered others
+}
+
+// together makes a keepalive that other sessions of the client may share.
+func (k *keeper) together(ctx context.Context) (news bool, err error) {
+	under, cut := context.WithCancel(ctx)
+	defer cut()
+	wait := k.begin(0, cut)
+	if wait == 0 {
+		return k.alone(ctx, 0, 0)
+	}
+	m := k.s.c.sharing.enter(k, wait)
+	defer k.s.c.sharing.leave(m)
+	select {
+	case <-under.Done():
+		return false, errCut
+	case got := <-m.out:
+		k.quiet = got.quiet
+		switch {
+		case got.answer != nil:
+			news = k.renewed(got.sent, got.answer)
+			k.quiet = !news
+			return news, nil
+		case got.quiet:
+			return k.alone(ctx, 0, got.until)
+		}
+		return false, errCut
+	}
+}
+
+// sizeOf returns the size of a ttl, for its circle.
+func sizeOf(ttl time.Duration) int { return bits.Len64(uint64(ttl.Milliseconds())) }
+
+// enter makes a session a sharer for one call.
+func (s *sharing) enter(k *keeper, wait time.Duration) *sharer {
+	c, size := k.s.c, sizeOf(k.s.ttl)
+	m := &sharer{k: k, ack: k.ack, until: c.clock.now() + wait, out: make(chan kept, 1)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.circles[size]
+	if o == nil {
+		if s.circles == nil {
+			s.circles = map[int]*circle{}
+		}
+		o = &circle{c: c, window: (time.Millisecond << size) / 40}
+		s.circles[size] = o
+	}
+	o.waiting = append(o.waiting, m)
+	switch {
+	case o.gathers:
+	case c.limiter.hasOne():
+		o.begin()
+	default:
+		o.gathers = true
+		time.AfterFunc(o.pause(), func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			o.gathers = false
+			o.begin()
+		})
+	}
+	return m
+}
+
+// leave ends a sharer's part, and the call if no other sharer is left.
+func (s *sharing) leave(m *sharer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch j := m.call; {
+	case m.over:
+	case j == nil:
+		o := s.circles[sizeOf(m.k.s.ttl)]
+		o.waiting = without(o.waiting, m)
+	default:
+		if j.sharers = without(j.sharers, m); len(j.sharers) == 0 {
+			j.end()
+		}
+	}
+}
+
+// without returns a list without one element.
+func without[T comparable](all []T, one T) []T {
+	return slices.DeleteFunc(all, func(x T) bool { return x == one })
+}
+
+// pause returns how long to gather sharers. The more calls are under way, the
+// longer it is, since each of them occupies a connection. The mutex is held.
+func (o *circle) pause() time.Duration {
+	return min(o.window>>4<<min(len(o.later()), 4), o.window)
+}
+
+// later lists the calls that do not end soon. The mutex is held.
+func (o *circle) later() (out []*jointCall) {
+	soon := o.c.clock.now() + o.window
+	for _, j := range o.calls {
+		if j.until > soon {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// begin begins the calls of the sharers that wait. They are to end with the
+// first one under way. The mutex is held.
+func (o *circle) begin() {
+	var first time.Duration
+	for _, j := range o.later() {
+		if first == 0 || j.until < first {
+			first = j.until
+		}
+	}
+	for some := range slices.Chunk(o.waiting, lockapi.MaxKeepalives) {
+		j := &jointCall{of: o, sharers: slices.Clone(some), until: first, stop: func() {}}
+		for _, m := range some {
+			m.call = j
+			if j.until == 0 || m.until < j.until {
+				j.until = m.until
+			}
+		}
+		o.calls = append(o.calls, j)
+		if len(some) == 1 {
+			some[0].out <- kept{quiet: true, until: first}
+			continue
+		}
+		var ctx context.Context
+		ctx, j.stop = context.WithCancel(context.Background())
+		go j.run(ctx)
+	}
+	o.waiting = nil
+}
+
+// end removes a call that has results for all sharers. The mutex is held.
+func (j *jointCall) end() {
+	j.stop()
+	j.of.calls = without(j.of.calls, j)
+	for _, m := range j.sharers {
+		m.over = true
+	}
+	j.sharers = nil
+}
+
+// run makes the call. After a failure it is repeated as that of a single session
+// is.
+func (j *jointCall) run(ctx context.Context) {
+	var pause backoff
+	for failures := 0; ; failures++ {
+		err := j.keepAlive(ctx, failures)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		j.of.c.log.Debug("stout: shared keepalive failed", "error", err)
+		all := j.present()
+		if len(all) > 0 && isHopeless(err, all) {
+			j.deliver(all, func(int) kept { return kept{} })
+			return
+		}
+		for _, m := range all {
+			m.k.poll.short()
+		}
+		sleep(ctx, pause.next())
+	}
+}
+
+// present returns the sharers that have not left.
+func (j *jointCall) present() []*sharer {
+	s := &j.of.c.sharing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(j.sharers)
+}
+
+// deliver ends the call with a result for each sharer.
+func (j *jointCall) deliver(to []*sharer, result func(i int) kept) {
+	for i, m := range to {
+		m.out <- result(i)
+	}
+	s := &j.of.c.sharing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.end()
+}
+
+// isHopeless reports whether the sharers should rather ask one by one: the cell
+// refuses the call itself, or it gets no valid answer, perhaps because it is
+// large, and the lease of a sharer is about to end.
+func isHopeless(err error, all []*sharer) bool {
+	if isAnswer(err) && !isNonsense(err) {
+		refused, ok := errors.AsType[*lockapi.Error](err)
+		return ok && refused.Code.Status() < http.StatusInternalServerError &&
+			refused.Code != lockapi.CodeNotMaster && refused.Code != lockapi.CodeTooMany
+	}
+	return !neverSent(err) && remaining(all) < all[0].k.s.ttl/6
+}
+
+// remaining returns what is left of the lease that ends first.
+func remaining(all []*sharer) time.Duration {
+	left := all[0].k.s.lease.remaining()
+	for _, m := range all[1:] {
+		left = min(left, m.k.s.lease.remaining())
+	}
+	return left
+}
+
+// keepAlive asks one replica, follows its redirects, and delivers the answer.
+func (j *jointCall) keepAlive(ctx context.Context, failures int) error {
+	c := j.of.c
+	var to *route
+	for hops := 0; ; hops++ {
+		all := j.present()
+		if len(all) == 0 {
+			return errCut
+		}
+		var answer lockapi.Keepalives
+		q := j.request(all, failures)
+		q.out = &answer
+		sent, next, err := c.keepAlive(ctx, to, &q, try{failures, all[0].k.s.ttl, func() time.Duration { return remaining(all) }, &j.overdue})
+		if err == nil {
+			c.calls.router.finder.revised(answer.MembersRevision)
+			took := (c.clock.now() - sent).Milliseconds()
+			j.deliver(all, func(i int) kept {
+				got := answer.Sessions[i]
+				if got.Keepalive == nil {
+					return kept{} // the answer to a keepalive of its own decides
+				}
+				got.HeldMS = min(got.HeldMS, took)
+				return kept{sent: sent, answer: got.Keepalive}
+			})
+			return nil
+		}
+		if to = next; to == nil || hops == mostHops {
+			return err
+		}
+	}
+}
+
+// request returns the call for some sharers. It waits until a third of the lease
+// of the first of them is left, or until the call should end.
+func (j *jointCall) request(all []*sharer, failures int) call {
+	var (
+		req   lockapi.KeepalivesRequest
+		wait  time.Duration
+		epoch uint64
+	)
+	for _, m := range all {
+		req.Sessions = append(req.Sessions, lockapi.SessionAck{ID: m.k.s.id, Ack: m.ack})
+		epoch = max(epoch, m.k.epoch.Load())
+	}
+	if failures == 0 {
+		wait = longPoll
+		for _, m := range all {
+			wait = min(wait, m.k.s.lease.remaining()-m.k.s.ttl/3)
+		}
+		wait = max(min(wait, j.until-j.of.c.clock.now()), 0).Truncate(time.Millisecond)
+	}
+	req.WaitMS = wait.Milliseconds()
+	return call{
+		method: http.MethodPost, path: lockapi.RouteKeepalives, body: encode(req), wait: wait,
+		check: func(q *call) string { return verifyKeepalives(q.out.(*lockapi.Keepalives), req.Sessions, epoch) },
+	}
+}
+
+// verifyKeepalives describes what is wrong with the answer to a call for some
+// sessions, the last of which has seen that epoch.
+func verifyKeepalives(all *lockapi.Keepalives, asked []lockapi.SessionAck, epoch uint64) string {
+	if len(all.Sessions) != len(asked) {
+		return fmt.Sprintf("%d entries for %d sessions", len(all.Sessions), len(asked))
+	}
+	for i, s := range all.Sessions {
+		switch {
+		case s.ID != asked[i].ID:
+			return fmt.Sprintf("the entry of session %q", lockapi.Clip(s.ID))
+		case (s.Keepalive == nil) == (s.Error == nil):
+			return fmt.Sprintf("neither a lease nor an error for session %q, or both", s.ID)
+		case s.Keepalive == nil:
+			continue
+		}
+		if wrong := wrongLease(s.Keepalive, epoch); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
