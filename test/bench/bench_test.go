@@ -51,6 +51,7 @@ func TestParseRefuses(t *testing.T) {
 		"read --secure --server http": "not to one given by --server",
 		"secured --secure":            "leave --secure",
 		"read --rules 10":             "--rules 10:",
+		"idle --clients -1":           "--clients -1:",
 		"read --no-such-flag":         "no-such-flag",
 		"cycle --n 0 --ttl 1ms --n x": "invalid argument",
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,9 @@ func runIdle(ctx context.Context, b *bench) error {
 // ttl, because the ttl sets the interval of keepalives.
 func (b *bench) idle(ctx context.Context, via string, n int) error {
 	label := fmt.Sprintf("idle via %s, %d sessions", via, n)
+	if b.programs > 0 {
+		label += fmt.Sprintf(" of %d clients", b.programs)
+	}
 	b.progress.step("%s: opening", label)
 	if err := b.cell.Refresh(ctx); err != nil {
 		return err
@@ -29,17 +33,17 @@ func (b *bench) idle(ctx context.Context, via string, n int) error {
 	if err != nil {
 		return err
 	}
-	f, err := b.clients(via, n)
+	f, err := b.clients(via, min(cmp.Or(b.programs, n), n))
 	if err != nil {
 		return err
 	}
 	defer f.close(ctx)
 	opening, cancel := context.WithTimeout(ctx, setup)
 	defer cancel()
-	if err := f.openSessions(opening, b); err != nil {
+	if f.sessions, err = target.OpenAll(opening, inTurn(f.clients, n), b.ttl); err != nil {
 		return fmt.Errorf("%s: %w", label, err)
 	}
-	row := load.Row{Work: "idle", Via: via, Sessions: n, Runs: b.runs, Idle: &load.Idle{TTL: b.ttl.Seconds()}}
+	row := load.Row{Work: "idle", Via: via, Sessions: n, Runs: b.runs, Idle: &load.Idle{TTL: b.ttl.Seconds(), Clients: b.programs}}
 	if err := b.watchIdle(ctx, label, row.Idle, empty, n); err != nil {
 		return err
 	}

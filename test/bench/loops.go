@@ -45,6 +45,15 @@ func (b *bench) clients(via string, n int) (*field, error) {
 	return &field{clients: clients}, err
 }
 
+// inTurn returns n clients, each of all in turn.
+func inTurn[T any](all []T, n int) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = all[i%len(all)]
+	}
+	return out
+}
+
 func (f *field) openSessions(ctx context.Context, b *bench) (err error) {
 	f.sessions, err = target.OpenAll(ctx, f.clients, b.ttl)
 	return err

@@ -12,13 +12,17 @@ import (
 )
 
 // loadReturn opens n sessions of the SDK, each with a lock, and kills the
-// master.
+// master. One client has them all, or several share them.
 func loadReturn(ctx context.Context, o *overload) error {
-	sdk, err := o.cell.Way().SDK()
-	if err != nil {
-		return err
+	programs := make([]*client.Client, max(o.programs, 1))
+	for i := range programs {
+		var err error
+		if programs[i], err = o.cell.Way().SDK(); err != nil {
+			return err
+		}
+		defer programs[i].Close()
 	}
-	defer sdk.Close()
+	sdks := inTurn(programs, o.n)
 	sessions := make([]*client.Session, o.n)
 	defer func() {
 		_ = target.Each(o.n, func(i int) error {
@@ -28,8 +32,8 @@ func loadReturn(ctx context.Context, o *overload) error {
 			return nil
 		})
 	}()
-	err = target.Each(o.n, func(i int) (err error) {
-		if sessions[i], err = sdk.NewSession(ctx, client.TTL(o.ttl)); err == nil {
+	err := target.Each(o.n, func(i int) (err error) {
+		if sessions[i], err = sdks[i].NewSession(ctx, client.TTL(o.ttl)); err == nil {
 			_, err = sessions[i].TryLock(ctx, fmt.Sprintf("/bench/return/%d", i))
 		}
 		return err

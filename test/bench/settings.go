@@ -17,6 +17,7 @@ import (
 type settings struct {
 	works    []string
 	sessions []int // of every work; empty: each work's own
+	programs int   // that share the sessions of idle and return; 0: each work's own number
 	via      []string
 	rates    []float64 // of open loops; empty: closed loop
 	runs     int
@@ -54,6 +55,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.SortFlags = false
 	f.Usage = func() { usage(stderr, f) }
 	f.IntSliceVar(&s.sessions, "n", nil, "numbers of sessions, such as 1,8,64 (default: each work's own)")
+	f.IntVar(&s.programs, "clients", 0, "clients that share the sessions of idle and return (default: one per session of idle, one for all of return)")
 	f.StringSliceVar(&s.via, "via", []string{target.SDK}, "how to call: sdk, http, or sdk,http")
 	f.Float64SliceVar(&s.rates, "rate", nil, "open loop: operations per second, one or more rates (default: closed loop)")
 	f.IntVar(&s.runs, "runs", 3, "runs of each measurement")
@@ -106,6 +108,9 @@ func (s *settings) validate() error {
 		if n < 2 && slices.Contains(s.works, "handover") {
 			bad("--n %d: handover needs at least 2 sessions", n)
 		}
+	}
+	if s.programs < 0 {
+		bad("--clients %d: want at least 1, or 0 for the default", s.programs)
 	}
 	for _, v := range s.via {
 		if v != target.SDK && v != target.HTTP {

@@ -80,7 +80,8 @@ type Idle struct {
 	CellPercent   Spread  `json:"cell_cpu_percent_of_a_core"`
 	KiBPerSession float64 `json:"master_kib_per_session"`
 	MasterRSS     float64 `json:"master_rss_mib"`
-	Expired       int     `json:"expired"` // sessions that ended early
+	Expired       int     `json:"expired"`           // sessions that ended early
+	Clients       int     `json:"clients,omitempty"` // that shared the sessions; 0: a client per session
 }
 
 // Failover is the gaps in service after kills of the master, in milliseconds.

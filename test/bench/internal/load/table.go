@@ -84,13 +84,16 @@ func (l *Loop) notes(offered float64) string {
 }
 
 func (i *Idle) cells() []string {
-	note := ""
+	var notes []string
+	if i.Clients > 0 {
+		notes = append(notes, fmt.Sprintf("%d clients", i.Clients))
+	}
 	if i.Expired > 0 {
-		note = fmt.Sprintf("%d expired", i.Expired)
+		notes = append(notes, fmt.Sprintf("%d expired", i.Expired))
 	}
 	return []string{
 		figure(i.TTL), figure(i.MasterPercent.Median), figure(i.CellPercent.Median),
-		figure(i.KiBPerSession), figure(i.MasterRSS), note,
+		figure(i.KiBPerSession), figure(i.MasterRSS), strings.Join(notes, ", "),
 	}
 }
 
