@@ -24,12 +24,18 @@ func (m *Master) KeepAlive(ctx context.Context, by *Caller, req *lockapi.KeepAli
 		if err := o.admit(by); err != nil {
 			return lockapi.Keepalive{}, err
 		}
-		k := newKeepalive(o)
+		k, s := by.Parking.take()
+		switch {
+		case k == nil:
+			k = newKeepalive(o)
+			k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
+		case k.o != o:
+			return lockapi.Keepalive{}, errMoved()
+		}
 		if by.Principal != "" || by.Secret != nil || m.log.State().AccessOn {
 			k.by = by
 		}
-		k.ack, k.wait = req.Ack, time.Duration(req.WaitMS)*time.Millisecond
-		reply, err := k.run(ctx, req.Session)
+		reply, err := k.run(ctx, req.Session, s, by.Parking)
 		reply.MembersRevision = m.membersRevision()
 		return reply, err
 	})
@@ -44,7 +50,17 @@ type keepalive struct {
 	wakeup   wait.Wakeup
 	by       *Caller // checked again when rights change; nil without a principal
 
-	crowded bool // the call was the oldest of too many; guarded by o.mu
+	// The following are guarded by o.mu.
+	crowded bool     // the call was the oldest of too many
+	parking *Parking // where it waits; nil if it waits in run
+}
+
+// wake makes a waiting call check again. o.mu is held.
+func (k *keepalive) wake() {
+	k.wakeup.Wake()
+	if k.parking != nil {
+		k.parking.Wake()
+	}
 }
 
 // newKeepalive returns a call that begins now and does not wait.
@@ -52,12 +68,19 @@ func newKeepalive(o *office) *keepalive {
 	return &keepalive{o: o, began: o.now(), wakeup: wait.NewWakeup()}
 }
 
-func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, error) {
-	s, err := k.join(id)
-	if err != nil {
-		return lockapi.Keepalive{}, err
+// run makes the call, or parks it once. s is its session if it was parked
+// before, else nil.
+func (k *keepalive) run(ctx context.Context, id string, s *session, p *Parking) (_ lockapi.Keepalive, err error) {
+	if s == nil {
+		if s, err = k.join(id); err != nil {
+			return lockapi.Keepalive{}, err
+		}
 	}
-	defer k.leave(s)
+	defer func() {
+		if err != ErrParked {
+			k.leave(s)
+		}
+	}()
 	answerBy := k.answerBy(s)
 	t := stoppedTimer()
 	defer t.Stop()
@@ -74,6 +97,9 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 		if k.by != nil {
 			again = k.by.within(k.o.log.State(), again)
 		}
+		if first && again >= leastParked && p.park(k, s, again) {
+			return lockapi.Keepalive{}, ErrParked
+		}
 		t.Reset(again)
 		select {
 		case <-t.C:
@@ -87,7 +113,7 @@ func (k *keepalive) run(ctx context.Context, id string) (lockapi.Keepalive, erro
 				return lockapi.Keepalive{}, err
 			}
 		case <-k.o.done:
-			return lockapi.Keepalive{}, errNoMaster("mastership was lost while the call waited; send it again")
+			return lockapi.Keepalive{}, errMoved()
 		case <-ctx.Done():
 			return lockapi.Keepalive{}, errNoMaster("the caller has gone")
 		}
@@ -138,7 +164,7 @@ func (k *keepalive) waits(s *session) {
 		oldest := s.keepalives[0]
 		s.keepalives = slices.Delete(s.keepalives, 0, 1)
 		oldest.crowded = true
-		oldest.wakeup.Wake()
+		oldest.wake()
 	}
 	s.keepalives = append(s.keepalives, k)
 }
@@ -208,6 +234,10 @@ func (k *keepalive) later(s *session, again time.Duration) (lockapi.Keepalive, t
 	}
 	k.waits(s)
 	return lockapi.Keepalive{}, again, nil
+}
+
+func errMoved() *lockapi.Error {
+	return errNoMaster("mastership was lost while the call waited; send it again")
 }
 
 func errNoSession(id string) *lockapi.Error {

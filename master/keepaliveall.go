@@ -116,7 +116,7 @@ func (a *keepalives) run(ctx context.Context, woken wait.Wakeup) error {
 		case <-woken:
 			recheck = true
 		case <-a.o.done:
-			return errNoMaster("mastership was lost while the call waited; send it again")
+			return errMoved()
 		case <-ctx.Done():
 			return errNoMaster("the caller has gone")
 		}

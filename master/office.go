@@ -88,7 +88,10 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 		Accepted: o.accepted, Failed: o.end, Progress: m.opts.Progress,
 	})
 	o.raise = func(ctx context.Context) error { return m.raiseLevel(ctx, o) }
-	go o.keepLease()
+	go func() {
+		o.keepLease()
+		o.wakeSessions() // the office has ended
+	}()
 	go o.keepDeadlines()
 	if s.AccessOn && s.WaitCount() > 0 { // an earlier office may not have finished the check
 		o.mu.Lock()

@@ -32,7 +32,7 @@ func (o *office) openSession(ctx context.Context, by *Caller, req *lockapi.OpenS
 		if err == nil && v.ID != c.Session {
 			k := newKeepalive(o)
 			k.noEvents = true
-			_, err = k.run(ctx, v.ID)
+			_, err = k.run(ctx, v.ID, nil, nil)
 		}
 		switch {
 		case err == nil:

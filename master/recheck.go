@@ -88,9 +88,14 @@ func (o *office) wakeAll() {
 			w.wakeup.Wake()
 		}
 	}
-	for _, v := range o.sessions.byID {
-		v.wake()
-	}
+	o.sessions.wake()
+}
+
+// wakeSessions makes all waiting keepalives check again.
+func (o *office) wakeSessions() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sessions.wake()
 }
 
 // recheckPath checks the waits at and below a path. It ends a wait if the

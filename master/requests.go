@@ -41,6 +41,8 @@ type Caller struct {
 	// WhileOff, if not nil, refuses the call while access is off.
 	WhileOff error
 
+	// Parking, if not nil, lets a keepalive wait without its goroutine.
+	Parking *Parking
 	// Turns, if not nil, gives turns to heavy calls.
 	Turns Turns
 	// Timeline, if not nil, records what the log does for the call.

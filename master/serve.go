@@ -58,7 +58,7 @@ func (o *office) vouch(began time.Duration, err error) error {
 		return own.refusal
 	}
 	switch {
-	case errors.Is(err, lockapi.CodeNoMaster), errors.Is(err, lockapi.CodeOutcomeUnknown):
+	case err == ErrParked, errors.Is(err, lockapi.CodeNoMaster), errors.Is(err, lockapi.CodeOutcomeUnknown):
 		return err // it states nothing
 	case o.lease.Vouches(began, o.now()):
 		return err

@@ -146,10 +146,17 @@ func (ss *sessions) end(id string) *session {
 	return s
 }
 
+// wake makes all waiting keepalives check again.
+func (ss *sessions) wake() {
+	for _, s := range ss.byID {
+		s.wake()
+	}
+}
+
 // wake makes the waiting keepalives check again.
 func (s *session) wake() {
 	for _, k := range s.keepalives {
-		k.wakeup.Wake()
+		k.wake()
 	}
 }
 

@@ -171,6 +171,6 @@ func (x *exchange) caller() *master.Caller {
 		by.Principal, by.How, by.Secret = lockapi.PrincipalRoot, lockapi.HowBreakGlass, nil
 	}
 	x.watch(by)
-	by.Timeline, by.WhileOff, by.Turns = x.timeline, x.whileOff, x
+	by.Timeline, by.WhileOff, by.Turns, by.Parking = x.timeline, x.whileOff, x, x.parking
 	return by
 }

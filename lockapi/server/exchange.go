@@ -15,6 +15,7 @@ import (
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -53,11 +54,13 @@ type exchange struct {
 	// brought reports that the call has a credential, good or bad.
 	brought bool
 	call    gate.Call
-	hurried bool    // it must not wait
-	door    bool    // it is one of the door for Consul's clients
-	spared  bool    // it arrived on a spare connection
-	inTurn  bool    // it has a place in Server.lists
-	late    *answer // another replica's answer, passed on after the call has returned; nil for none
+	hurried bool            // it must not wait
+	door    bool            // it is one of the door for Consul's clients
+	spared  bool            // it arrived on a spare connection
+	inTurn  bool            // it has a place in Server.lists
+	parking *master.Parking // of a keepalive that may wait without a goroutine
+	later   *wire.Later     // wakes it; nil if it has waited
+	late    *answer         // another replica's answer, passed on after the call has returned; nil for none
 	// misplaced reports that the call has that secret at a replica where it is
 	// not valid.
 	misplaced bool
@@ -77,7 +80,6 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	usual := &tally{metrics: s.metrics, route: r.template, method: r.method}
 	return func(c *gin.Context) {
 		start := time.Now()
-		s.metrics.inFlight.Inc()
 		x := &exchange{Server: s, c: c, asserted: noAssertion, peer: peer, asks: r.asks, door: r.door, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
 		x.call.Of = x
 		if at := s.attached.Load(); at != nil {
@@ -87,7 +89,17 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 			x.trace(&r)
 			defer x.endSpan()
 		}
+		left := false // without a reply
+		if began, again := x.goOn(&r); again {
+			start = began
+			defer x.parking.End()
+		} else {
+			s.metrics.inFlight.Inc()
+		}
 		defer func() {
+			if left {
+				return
+			}
 			s.metrics.inFlight.Dec()
 			if took, status := time.Since(start), x.statusLabel(); c.Request.Method == r.method {
 				usual.count(status, took)
@@ -96,7 +108,11 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 			}
 		}()
 		if s.opts.Audit != nil {
-			defer x.audit()
+			defer func() {
+				if !left {
+					x.audit()
+				}
+			}()
 		}
 		defer func() {
 			switch p := recover(); p {
@@ -107,7 +123,11 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 				x.panicked(p, &r)
 			}
 		}()
-		if err := x.run(&r, always); err != nil {
+		if err := x.run(&r, always); err == master.ErrParked {
+			left = true
+			x.leave(start)
+			return
+		} else if err != nil {
 			x.fail(cmp.Or(x.paceRefused(err), err))
 			return
 		}

@@ -92,3 +92,23 @@ func TestCrowdOfOneCallerKeepsItsPlaces(t *testing.T) {
 		t.Errorf("%v calls have made way", got)
 	}
 }
+
+// TestKeepaliveThatLeft: a waiting keepalive without a goroutine counts as one
+// call under way, makes way like another, and ends with its session.
+func TestKeepaliveThatLeft(t *testing.T) {
+	n := few(t, 3)
+	n.addSession(lockapi.Session{ID: "s", TTLMS: 600_000})
+	body := `{"wait_ms":300000}`
+	text := fmt.Sprintf("POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	first, second := transmit(t, n, text), transmit(t, n, text)
+	under := func() float64 { return gauge(t, n, "stout_http_requests_in_flight") }
+	eventually(t, "two calls wait", func() bool { return under() == 2 })
+	_ = first.Close()
+	eventually(t, "one call waits", func() bool { return under() == 1 })
+	call(t, http.MethodDelete, n.url+"/v1/sessions/s", "").wantStatus(t, http.StatusNoContent)
+	resp, err := http.ReadResponse(bufio.NewReader(second), nil)
+	if err != nil || resp.StatusCode != http.StatusNotFound {
+		t.Fatalf("the end of the session: %v, %v", resp, err)
+	}
+	eventually(t, "no call is under way", func() bool { return under() == 0 })
+}

@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/gate"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -22,6 +25,11 @@ func (x *exchange) hurry(waitMS *int64, body any) (err error) {
 }
 
 func hurryOne(x *exchange, c *lockapi.KeepAlive) error {
+	if c.WaitMS > 0 && x.parking == nil && !x.peer && !x.spared && !x.broke && x.span == nil {
+		if x.later = wire.LaterOf(x.ctx()); x.later != nil {
+			x.parking = &master.Parking{Wake: x.later.Wake}
+		}
+	}
 	return x.hurry(&c.WaitMS, &c.KeepaliveRequest)
 }
 
@@ -61,4 +69,43 @@ func (x *exchange) header(name string) (string, error) {
 		return values[0], nil
 	}
 	return "", lockapi.Invalid(name, "the header %s is given more than once", name)
+}
+
+// parked is what is left of a keepalive's exchange while it waits without a
+// goroutine.
+type parked struct {
+	parking *master.Parking
+	start   time.Time
+	call    gate.Call
+}
+
+// absent is the caller of such a keepalive.
+type absent struct {
+	principal string
+	from      gate.Source
+}
+
+func (a absent) Principal(gate.Names) string { return a.principal }
+func (a absent) Source() gate.Source         { return a.from }
+
+// leave ends the exchange without a reply. Another one goes on after the wait.
+func (x *exchange) leave(start time.Time) {
+	p := &parked{x.parking, start, gate.Call{Of: absent{x.noted.checked.Principal, x.Source()}, Keeps: true}}
+	p.call.Park(x.ctx())
+	x.later.Leave(p)
+}
+
+// goOn continues the exchange that left, if there is one, and returns when that
+// began.
+func (x *exchange) goOn(r *route) (start time.Time, ok bool) {
+	if r.template != routeKeepalive {
+		return time.Time{}, false
+	}
+	p, ok := wire.LeftOf(x.ctx()).(*parked)
+	if !ok {
+		return time.Time{}, false
+	}
+	p.call.Unpark()
+	x.parking, x.paced = p.parking, true
+	return p.start, true
 }

@@ -28,6 +28,10 @@ type call struct {
 	ctx    context.Context // created by Done
 	cancel context.CancelFunc
 	late   *time.Timer // see within
+
+	head  string // of the request, and its body, for Later; empty if they are long
+	text  []byte
+	later *Later // set by LaterOf
 }
 
 func (k *call) Deadline() (time.Time, bool) { return time.Time{}, false }
@@ -61,8 +65,11 @@ func (k *call) Err() error {
 // Value lets derived contexts find the inner context. They then need no
 // goroutine to learn of its end.
 func (k *call) Value(key any) any {
-	if key == (connKey{}) {
+	switch key {
+	case connKey{}:
 		return k.conn.under
+	case callKey{}:
+		return k
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -92,5 +99,8 @@ func (k *call) end() {
 	}
 	if k.late != nil {
 		k.late.Stop()
+	}
+	if k.later != nil {
+		k.later.wake()
 	}
 }

@@ -34,6 +34,7 @@ type conn struct {
 	in       []byte  // read but not consumed
 	lent     *buffer // buffer behind in; nil if in is empty
 	inErr    error   // error of tryRead
+	asked    string  // head of the request that begins
 	deadline time.Time
 
 	out []byte // rest of a reply; owned by the goroutine that sends it
@@ -155,13 +156,25 @@ func (c *conn) exchange() next {
 		return last
 	}
 	_, cut := r.Body.(cutBody)
+	if b, ok := r.Body.(*Body); ok && len(b.text) <= mostText && len(c.asked) <= mostHead {
+		k.head, k.text = c.asked, b.text
+	}
+	c.asked = ""
 	if !c.begin(k, cut) {
 		return last
 	}
+	return c.answer(w, r, k, cut)
+}
+
+// answer runs the handler and sends its reply.
+func (c *conn) answer(w *reply, r *http.Request, k *call, cut bool) next {
 	w.conn, w.request, w.close = c, r, r.Close || cut
 	if !c.handle(w, r) {
 		k.end()
 		return c.after(last)
+	}
+	if k.hasLeft() {
+		return watched
 	}
 	k.end()
 	w.close = w.close || c.server.closing.Load()

@@ -8,16 +8,22 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// Every call of Done passes a connection to another reading goroutine. With any
-// timing, each request is answered once and in order.
+// Every call of Done passes a connection to another reading goroutine, and so
+// does a handler that leaves. With any timing, each request is answered once and in order.
 func TestHandOver(t *testing.T) {
 	const conns, calls = 6, 500
 	over(t, func(t *testing.T, listen func() (net.Listener, func() (net.Conn, error))) {
 		var asking sync.WaitGroup
 		h := start(t, listen, func(w http.ResponseWriter, r *http.Request) {
-			switch rand.IntN(5) {
+			if wire.LeftOf(r.Context()) != nil {
+				echo(w, r)
+				return
+			}
+			switch rand.IntN(7) {
 			case 0:
 			case 1:
 				r.Context().Done()
@@ -29,6 +35,13 @@ func TestHandOver(t *testing.T) {
 			case 4:
 				r.Context().Done()
 				yield()
+			case 5, 6:
+				if l := wire.LaterOf(r.Context()); l != nil {
+					asking.Go(l.Wake)
+					yield()
+					l.Leave(true)
+					return
+				}
 			}
 			echo(w, r)
 		})

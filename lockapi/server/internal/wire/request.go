@@ -29,6 +29,7 @@ func (c *conn) read(r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
+	c.asked = head
 	if refused := parse(r, head); refused != nil {
 		return refused
 	}

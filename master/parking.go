@@ -1,0 +1,71 @@
+package master
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrParked is the error of a keepalive that waits elsewhere, see Parking.
+var ErrParked = errors.New("the call waits")
+
+// leastParked is the shortest wait that is worth parking a call.
+const leastParked = time.Second
+
+// Parking lets one keepalive wait without a goroutine. The call returns
+// ErrParked when it begins to wait. After Wake it is made again, with the same
+// Parking, and goes on. It is parked once only.
+type Parking struct {
+	Wake func() // may be called more than once, under a mutex, and must not block
+
+	mu    sync.Mutex
+	used  bool
+	k     *keepalive // that is parked; nil before and after
+	s     *session
+	timer *time.Timer
+}
+
+// park parks a keepalive that waits for at most d, and reports whether it did.
+func (p *Parking) park(k *keepalive, s *session, d time.Duration) bool {
+	if p == nil || p.used || k.by != nil && k.by.Told != nil && k.by.Told.Adopted != "" {
+		return false
+	}
+	p.mu.Lock()
+	p.used, p.k, p.s, p.timer = true, k, s, time.AfterFunc(d, p.Wake)
+	p.mu.Unlock()
+	k.by = nil // another attempt brings its own
+	k.o.mu.Lock()
+	k.parking = p
+	k.o.mu.Unlock()
+	select { // what has come before
+	case <-k.wakeup:
+		p.Wake()
+	case <-k.o.done:
+		p.Wake()
+	default:
+	}
+	return true
+}
+
+// take returns the parked keepalive and its session, once.
+func (p *Parking) take() (*keepalive, *session) {
+	if p == nil {
+		return nil, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k, s := p.k, p.s
+	if k != nil {
+		p.timer.Stop()
+		p.k, p.s, p.timer = nil, nil, nil
+	}
+	return k, s
+}
+
+// End drops a keepalive that is still parked: the call that was made again has
+// been refused before.
+func (p *Parking) End() {
+	if k, s := p.take(); k != nil {
+		k.leave(s)
+	}
+}
