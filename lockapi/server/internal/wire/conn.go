@@ -35,6 +35,8 @@ type conn struct {
 	lent     *buffer // buffer behind in; nil if in is empty
 	inErr    error   // error of tryRead
 	asked    string  // head of the request that begins
+	spares   bool    // see fill
+	first    [1]byte
 	deadline time.Time
 
 	out []byte // rest of a reply; owned by the goroutine that sends it
