@@ -150,7 +150,7 @@ func (k *keeper) ask(ctx context.Context, failures int, until time.Duration, r *
 		wait: wait, out: &answer,
 		check: verifyKeepalive, want: wanted{epoch: k.epoch.Load()},
 	}
-	sent, next, err := k.s.c.keepAlive(ctx, r, &q, try{failures, k.s.ttl, k.s.lease.remaining, &k.overdue})
+	sent, next, err := k.s.c.keepAlive(ctx, r, &q, try{failures, k.s.ttl, k.s.lease.remaining, &k.overdue, false})
 	if err != nil {
 		return false, next, err
 	}
@@ -166,12 +166,13 @@ type try struct {
 	ttl       time.Duration
 	remaining func() time.Duration // of the lease
 	overdue   *bool                // the last answer was late, but the master answered others
+	shared    bool                 // it is for several sessions; a client has few such calls
 }
 
 // keepAlive makes one attempt of a keepalive, over route r unless that is nil.
 // It returns when it was sent, and the next route if a replica redirects.
 func (c *Client) keepAlive(ctx context.Context, r *route, q *call, t try) (sent time.Duration, next *route, err error) {
-	if q.wait == 0 {
+	if q.wait == 0 && !t.shared {
 		if !c.limiter.take(ctx) {
 			return 0, nil, errCut
 		}

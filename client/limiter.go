@@ -29,7 +29,8 @@ const (
 // what is left of the lease.
 //
 // A keepalive that waits at the server needs no slot: it follows the answer to
-// the one before it, so these are as far apart as the answers were.
+// the one before it, so these are as far apart as the answers were. Nor does one
+// that several sessions share, since a client has few of these.
 type limiter struct {
 	mu       sync.Mutex // guards the following
 	sessions int

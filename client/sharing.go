@@ -281,7 +281,7 @@ func (j *jointCall) keepAlive(ctx context.Context, failures int) error {
 		var answer lockapi.Keepalives
 		q := j.request(all, failures)
 		q.out = &answer
-		sent, next, err := c.keepAlive(ctx, to, &q, try{failures, all[0].k.s.ttl, func() time.Duration { return remaining(all) }, &j.overdue})
+		sent, next, err := c.keepAlive(ctx, to, &q, try{failures, all[0].k.s.ttl, func() time.Duration { return remaining(all) }, &j.overdue, true})
 		if err == nil {
 			c.calls.router.finder.revised(answer.MembersRevision)
 			took := (c.clock.now() - sent).Milliseconds()
