@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stoutlock/stout/test/bench/internal/load"
 	"github.com/stoutlock/stout/test/bench/internal/target"
@@ -38,7 +39,7 @@ func (b *bench) idle(ctx context.Context, via string, n int) error {
 		return err
 	}
 	defer f.close(ctx)
-	opening, cancel := context.WithTimeout(ctx, setup)
+	opening, cancel := context.WithTimeout(ctx, setup+time.Duration(n)*5*time.Millisecond)
 	defer cancel()
 	if f.sessions, err = target.OpenAll(opening, inTurn(f.clients, n), b.ttl); err != nil {
 		return fmt.Errorf("%s: %w", label, err)
