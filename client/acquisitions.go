@@ -35,6 +35,13 @@ func (t *acquisitions) enter(a *acquisition) error {
 	return nil
 }
 
+// isUsed reports whether there has been an acquisition.
+func (t *acquisitions) isUsed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.serial > 0
+}
+
 // remove drops an acquisition.
 func (t *acquisitions) remove(a *acquisition) {
 	t.mu.Lock()

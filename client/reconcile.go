@@ -67,9 +67,11 @@ func (r *reconciler) isOverdue() bool {
 	return r.overdue
 }
 
-// begin reports whether there is reason to ask the cell.
+// begin reports whether there is reason to ask the cell. A session that never
+// requested a lock has nothing to compare with a new master.
 func (r *reconciler) begin() bool {
 	now := r.s.c.clock.now()
+	r.newMaster = r.newMaster && r.s.locks.isUsed()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.newMaster && !r.once && (!r.lost || now < r.again) {

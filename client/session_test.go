@@ -449,6 +449,9 @@ func TestStateStrings(t *testing.T) {
 func TestStrayIsReleasedUntilItIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
+		if err := lock(t, s, "/b").Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(time.Second)
 		tc.acquire(s, "/a", s.Prefix()+"zz") // a late request of the session
 		tc.lose(func(r *http.Request) bool { return r.Method == http.MethodDelete })

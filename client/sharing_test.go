@@ -319,3 +319,23 @@ func TestLiesAboutManySessions(t *testing.T) {
 		})
 	}
 }
+
+// A session that has never requested a lock is not read from a new master.
+func TestIdleSessionsAreNotRead(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		all := openShared(t, c, 20)
+		lock(t, all[7], "/a")
+		before := len(tc.sent())
+		tc.failOver("r2")
+		time.Sleep(all[0].TTL())
+		reads := 0
+		for _, r := range tc.sent()[before:] {
+			if r.method == http.MethodGet && strings.HasPrefix(r.path, lockapi.RouteSessions+"/") {
+				reads++
+			}
+		}
+		if reads != 1 || all[7].Epoch() != 2 || all[0].Epoch() != 2 {
+			t.Errorf("%d sessions were read, want that with a lock; epochs %d and %d", reads, all[7].Epoch(), all[0].Epoch())
+		}
+	})
+}
