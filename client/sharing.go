@@ -257,7 +257,7 @@ func isHopeless(err error, all []*sharer) bool {
 		return ok && refused.Code.Status() < http.StatusInternalServerError &&
 			refused.Code != lockapi.CodeNotMaster && refused.Code != lockapi.CodeTooMany
 	}
-	return !neverSent(err) && remaining(all) < all[0].k.s.ttl/6
+	return !neverSent(err) && remaining(all) < all[0].k.s.ttl/5
 }
 
 // remaining returns what is left of the lease that ends first.
