@@ -19,17 +19,17 @@ const (
 	// mostQueuedBytes bounds the contents of these events. One event may have
 	// more.
 	mostQueuedBytes = 1 << 20
-	// mostRepeated bounds how many revisions a feed goes back for a new member.
+	// mostRepeated bounds how many revisions a feed goes back for a new watcher.
 	mostRepeated = 256
 	// settle is the shortest time between two streams of a feed. So watches that
 	// begin together cause one change.
 	settle = 50 * time.Millisecond
-	// mostQuery bounds the query of a feed with several members: proxies accept
+	// mostQuery bounds the query of a feed with several watchers: proxies accept
 	// about 8 KiB.
 	mostQuery = 7 << 10
 )
 
-// Reasons why a member leaves its feed and continues.
+// Reasons why a watcher leaves its feed and continues.
 var (
 	errBehind = errors.New("the watch is behind the others")
 	errAlone  = errors.New("the watches that share a stream were refused")
@@ -41,7 +41,7 @@ var (
 // them wants. The only watch of its kind reads its stream itself, until there is
 // another.
 type feeds struct {
-	mu    sync.Mutex // guards the following, and all feeds and their members
+	mu    sync.Mutex // guards the following, and all feeds and their watchers
 	all   map[feedKey][]*feed
 	lones map[feedKey][]*lone
 }
@@ -66,20 +66,20 @@ type feed struct {
 	w    watch
 	stop context.CancelFunc
 
-	members []*member
-	wanted  filter        // covers all members
-	filter  filter        // of the connection
-	at      uint64        // all events up to it that pass the filter were delivered
-	narrow  bool          // members have left since the connection began
-	change  func()        // begins a new connection; nil before this one is open
-	open    time.Duration // clock when it was opened
-	changes bool          // change was called, or will be soon
+	watchers []*watcher
+	wanted   filter        // covers all watchers
+	filter   filter        // of the connection
+	at       uint64        // all events up to it that pass the filter were delivered
+	narrow   bool          // watchers have left since the connection began
+	change   func()        // begins a new connection; nil before this one is open
+	open     time.Duration // clock when it was opened
+	changes  bool          // change was called, or will be soon
 }
 
-// member is one loop over events. It runs in the caller's goroutine, and has a
+// watcher is one loop over events. It runs in the caller's goroutine, and has a
 // feed most of the time. The mutex of feeds guards from, covered, proven and
 // end while it has.
-type member struct {
+type watcher struct {
 	c      *Client
 	filter filter
 	yield  func(Event, error) bool
@@ -88,13 +88,13 @@ type member struct {
 	from    uint64      // all events up to it were delivered
 	covered bool        // so were those up to feed.at
 	proven  bool        // a replica has accepted the request for its events
-	queue   chan *Event // closed when the member has left the feed
+	queue   chan *Event // closed when the watcher has left the feed
 	queued  int         // bytes of contents in the queue
 	end     error       // why the feed removed it
 }
 
 // run delivers events until the watch is over, and returns the reason.
-func (m *member) run(ctx context.Context) error {
+func (m *watcher) run(ctx context.Context) error {
 	if m.from == FromNow {
 		now, err := m.c.Revision(ctx)
 		if err != nil {
@@ -127,7 +127,7 @@ func (m *member) run(ctx context.Context) error {
 
 // readAlone yields the events of a stream of its own, until there is another
 // watch to share one with.
-func (m *member) readAlone(ctx context.Context) error {
+func (m *watcher) readAlone(ctx context.Context) error {
 	under, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
 	l := &lone{m: m, cut: cut}
@@ -144,7 +144,7 @@ func (m *member) readAlone(ctx context.Context) error {
 }
 
 // follow yields the events of a feed.
-func (m *member) follow(ctx context.Context, f *feed) error {
+func (m *watcher) follow(ctx context.Context, f *feed) error {
 	defer f.leave(m)
 	for {
 		select {
@@ -162,9 +162,9 @@ func (m *member) follow(ctx context.Context, f *feed) error {
 	}
 }
 
-// lone is a member that reads events by itself.
+// lone is a watcher that reads events by itself.
 type lone struct {
-	m   *member
+	m   *watcher
 	cut context.CancelCauseFunc // ends that with errShared; nil while it reads old events
 	at  atomic.Uint64           // m.from, for others
 }
@@ -200,15 +200,15 @@ func (l *lone) gap(at lockapi.Compacted) (uint64, error) {
 	return l.m.from, nil
 }
 
-// admits reports whether a member that was too far behind may join now.
-func (s *feeds) admits(m *member) bool {
+// admits reports whether a watcher that was too far behind may join now.
+func (s *feeds) admits(m *watcher) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, way := s.find(m)
 	return way != behind
 }
 
-// way is how a member reads events.
+// way is how a watcher reads events.
 type way int
 
 const (
@@ -217,8 +217,8 @@ const (
 	shared
 )
 
-// find returns the feed for a member; nil if it needs a new one. mu is held.
-func (s *feeds) find(m *member) (*feed, way) {
+// find returns the feed for a watcher; nil if it needs a new one. mu is held.
+func (s *feeds) find(m *watcher) (*feed, way) {
 	if m.own {
 		return nil, alone
 	}
@@ -234,17 +234,17 @@ func (s *feeds) find(m *member) (*feed, way) {
 	return nil, alone
 }
 
-// wayTo returns how the member reads events to share a stream that is at a
+// wayTo returns how the watcher reads events to share a stream that is at a
 // revision. It does not make the others go far back.
-func (m *member) wayTo(at uint64) way {
+func (m *watcher) wayTo(at uint64) way {
 	if m.from+mostRepeated < at {
 		return behind
 	}
 	return shared
 }
 
-// partner returns a member that reads alone and can share a stream. mu is held.
-func (s *feeds) partner(m *member) *lone {
+// partner returns a watcher that reads alone and can share a stream. mu is held.
+func (s *feeds) partner(m *watcher) *lone {
 	for _, l := range s.lones[m.filter.key()] {
 		if l.m.filter.covers(&m.filter) || hasRoom(&l.m.filter, m) {
 			return l
@@ -253,7 +253,7 @@ func (s *feeds) partner(m *member) *lone {
 	return nil
 }
 
-// enter registers a member that reads alone, unless it can share a stream by
+// enter registers a watcher that reads alone, unless it can share a stream by
 // now.
 func (s *feeds) enter(l *lone) bool {
 	s.mu.Lock()
@@ -275,7 +275,7 @@ func (s *feeds) exit(l *lone) {
 	s.forget(l)
 }
 
-// forget removes a member that no longer reads alone. mu is held.
+// forget removes a watcher that no longer reads alone. mu is held.
 func (s *feeds) forget(l *lone) {
 	drop(s.lones, l.m.filter.key(), l)
 }
@@ -288,16 +288,16 @@ func drop[V comparable](m map[feedKey][]V, key feedKey, v V) {
 	}
 }
 
-// hasRoom reports whether a request may have one more member's paths.
-func hasRoom(wanted *filter, m *member) bool {
+// hasRoom reports whether a request may have one more watcher's paths.
+func hasRoom(wanted *filter, m *watcher) bool {
 	all := wanted.clone()
 	all.add(&m.filter)
 	return len(all.query(lockapi.MaxToken).Encode()) <= mostQuery
 }
 
-// union returns the filter of all members together. mu is held.
+// union returns the filter of all watchers together. mu is held.
 func (f *feed) union() (all filter) {
-	for i, m := range f.members {
+	for i, m := range f.watchers {
 		if i == 0 {
 			all = m.filter.clone()
 		} else {
@@ -307,8 +307,8 @@ func (f *feed) union() (all filter) {
 	return all
 }
 
-// join makes a watch a member of a feed, if it is to share one now.
-func (s *feeds) join(m *member) (*feed, way) {
+// join makes a watcher part of a feed, if it is to share one now.
+func (s *feeds) join(m *watcher) (*feed, way) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, way := s.find(m)
@@ -321,18 +321,18 @@ func (s *feeds) join(m *member) (*feed, way) {
 	}
 	m.covered = m.from >= f.at && f.filter.covers(&m.filter)
 	m.proven = m.covered && f.change != nil
-	f.members = append(f.members, m)
+	f.watchers = append(f.watchers, m)
 	if f.wanted.add(&m.filter); !m.covered {
 		f.requestChange()
 	}
 	return f, shared
 }
 
-// begin begins a feed with its first member. The partner joins it. mu is held.
-func (s *feeds) begin(m *member) *feed {
+// begin begins a feed with its first watcher. The partner joins it. mu is held.
+func (s *feeds) begin(m *watcher) *feed {
 	ctx, stop := context.WithCancel(context.Background())
 	m.covered, m.proven = false, false
-	f := &feed{of: s, stop: stop, members: []*member{m}, wanted: m.filter.clone(), filter: m.filter, at: m.from}
+	f := &feed{of: s, stop: stop, watchers: []*watcher{m}, wanted: m.filter.clone(), filter: m.filter, at: m.from}
 	f.w = watch{c: m.c, to: f}
 	if s.all == nil {
 		s.all = make(map[feedKey][]*feed)
@@ -347,10 +347,10 @@ func (s *feeds) begin(m *member) *feed {
 	return f
 }
 
-// run reads the stream until there are no members.
+// run reads the stream until there are no watchers.
 func (f *feed) run(ctx context.Context) {
 	for {
-		_ = f.w.run(ctx) // each member gets its own error
+		_ = f.w.run(ctx) // each watcher gets its own error
 		if !f.failed() {
 			return
 		}
@@ -359,61 +359,61 @@ func (f *feed) run(ctx context.Context) {
 }
 
 // failed handles an error that ends the watch of the feed, and reports whether
-// the feed continues. If a member has just joined, the error is probably due to
+// the feed continues. If a watcher has just joined, the error is probably due to
 // it; otherwise it may concern any of them. Each of these asks by itself.
 func (f *feed) failed() bool {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
-	expelled := slices.Clone(f.members)
-	if expelled = slices.DeleteFunc(expelled, func(m *member) bool { return m.proven }); len(expelled) == 0 {
-		expelled = slices.Clone(f.members)
+	expelled := slices.Clone(f.watchers)
+	if expelled = slices.DeleteFunc(expelled, func(m *watcher) bool { return m.proven }); len(expelled) == 0 {
+		expelled = slices.Clone(f.watchers)
 	}
 	for _, m := range expelled {
 		f.remove(m, errAlone)
 	}
-	return len(f.members) > 0
+	return len(f.watchers) > 0
 }
 
-// leave removes a member that ends its loop.
-func (f *feed) leave(m *member) {
+// leave removes a watcher that ends its loop.
+func (f *feed) leave(m *watcher) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
 	f.remove(m, errStopped)
 }
 
-// remove removes a member. The feed ends with its last one. mu is held.
-func (f *feed) remove(m *member, why error) {
-	i := slices.Index(f.members, m)
+// remove removes a watcher. The feed ends with its last one. mu is held.
+func (f *feed) remove(m *watcher, why error) {
+	i := slices.Index(f.watchers, m)
 	if i < 0 {
 		return
 	}
 	m.from = f.position(m)
-	f.members = slices.Delete(f.members, i, i+1)
+	f.watchers = slices.Delete(f.watchers, i, i+1)
 	f.narrow = true
 	m.end = why
 	close(m.queue)
-	if len(f.members) > 0 {
+	if len(f.watchers) > 0 {
 		return
 	}
 	f.stop()
 	drop(f.of.all, m.filter.key(), f)
 }
 
-// position returns the revision up to which a member has all its events. mu is
+// position returns the revision up to which a watcher has all its events. mu is
 // held.
-func (f *feed) position(m *member) uint64 {
+func (f *feed) position(m *watcher) uint64 {
 	if m.covered {
 		return max(m.from, f.at)
 	}
 	return m.from
 }
 
-// begin requests the events of all members after the least of their positions.
+// begin requests the events of all watchers after the least of their positions.
 func (f *feed) begin() (filter, uint64) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
 	f.change, f.changes, f.narrow = nil, false, false
-	for _, m := range f.members {
+	for _, m := range f.watchers {
 		m.from, m.covered = f.position(m), true
 	}
 	f.filter = f.union()
@@ -422,9 +422,9 @@ func (f *feed) begin() (filter, uint64) {
 	return f.filter, f.at
 }
 
-// rewind sets the feed's position to the least of its members. mu is held.
+// rewind sets the feed's position to the least of its watchers. mu is held.
 func (f *feed) rewind() {
-	for i, m := range f.members {
+	for i, m := range f.watchers {
 		if i == 0 || m.from < f.at {
 			f.at = m.from
 		}
@@ -435,14 +435,14 @@ func (f *feed) opened(change func()) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
 	f.change, f.open = change, f.w.c.clock.now()
-	for _, m := range f.members {
+	for _, m := range f.watchers {
 		if m.proven = m.covered; !m.covered {
 			f.requestChange()
 		}
 	}
 }
 
-// requestChange makes the feed request the events of its present members, as
+// requestChange makes the feed request the events of its present watchers, as
 // soon as its connection is open and has settled. mu is held.
 func (f *feed) requestChange() {
 	if f.change == nil || f.changes {
@@ -460,7 +460,7 @@ func (f *feed) event(e *lockapi.CellEvent) error {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
 	told := false
-	for _, m := range slices.Backward(f.members) { // queue may remove m
+	for _, m := range slices.Backward(f.watchers) { // queue may remove m
 		if !m.covered || e.Revision <= m.from || !m.filter.passes(e) {
 			continue
 		}
@@ -475,8 +475,8 @@ func (f *feed) event(e *lockapi.CellEvent) error {
 	return nil
 }
 
-// queue queues an event for a member, or removes one that is behind. mu is held.
-func (f *feed) queue(m *member, e *Event) {
+// queue queues an event for a watcher, or removes one that is behind. mu is held.
+func (f *feed) queue(m *watcher, e *Event) {
 	n := contentSize(e)
 	if len(m.queue) == cap(m.queue) || m.queued > 0 && m.queued+n > mostQueuedBytes {
 		f.remove(m, errBehind)
@@ -489,8 +489,8 @@ func (f *feed) queue(m *member, e *Event) {
 	}
 }
 
-// took records that a member has taken an event from its queue.
-func (f *feed) took(m *member, e *Event) {
+// took records that a watcher has taken an event from its queue.
+func (f *feed) took(m *watcher, e *Event) {
 	if n := contentSize(e); n > 0 {
 		f.of.mu.Lock()
 		defer f.of.mu.Unlock()
@@ -531,7 +531,7 @@ func cloned(e *lockapi.CellEvent) lockapi.CellEvent {
 	return out
 }
 
-// reached also drops from the request what no member wants any longer. It comes
+// reached also drops from the request what no watcher wants any longer. It comes
 // with each bookmark, which is often enough.
 func (f *feed) reached(revision uint64) {
 	f.of.mu.Lock()
@@ -545,12 +545,12 @@ func (f *feed) reached(revision uint64) {
 	}
 }
 
-// gap delivers a gap to the members at a revision that the replicas do not
+// gap delivers a gap to the watchers at a revision that the replicas do not
 // keep, or have not reached.
 func (f *feed) gap(at lockapi.Compacted) (uint64, error) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
-	for _, m := range slices.Backward(f.members) { // queue may remove m
+	for _, m := range slices.Backward(f.watchers) { // queue may remove m
 		if m.from = f.position(m); m.from < at.Oldest || m.from > at.Revision {
 			own := at
 			f.queue(m, &Event{Compacted: &own})

@@ -40,7 +40,7 @@ func TestCompactedIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []lockapi.Compacted
-	m := &member{c: c, yield: func(e Event, _ error) bool {
+	m := &watcher{c: c, yield: func(e Event, _ error) bool {
 		got = append(got, *e.Compacted)
 		return true
 	}}

@@ -65,7 +65,7 @@ type Event struct {
 // not requested.
 func (c *Client) Watch(ctx context.Context, after uint64, filters ...Filter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		m := member{c: c, from: after, yield: yield}
+		m := watcher{c: c, from: after, yield: yield}
 		var err error
 		if m.filter, err = makeFilter(filters); err == nil {
 			err = m.run(ctx)
