@@ -113,6 +113,11 @@ contrib: ## Run the tests of the adapters for other libraries, and of fence in d
 	@.ci/needs 'postgres=fence.SQL in PostgreSQL' 'mariadbd|/usr/sbin/mariadbd=fence.SQL in MariaDB'
 	cd client/contrib && $(GO) vet ./... && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 
+.PHONY: consul
+consul: ## Use programs of others at the door for Consul's clients; nightly has it too. ARGS="-run TestPatroni"
+	@.ci/needs 'patroni=the fail-over of PostgreSQL' 'psql=the fail-over of PostgreSQL'
+	@CGO_ENABLED=0 STOUT_TEST=nightly $(GO) test $(TEST) -v -timeout 60m ./test/consul $(ARGS)
+
 .PHONY: nightly
 nightly: ## Run every test in full under the race detector, and fuzz for hours
 	@.ci/needs 'cc|gcc|clang=all of it'
