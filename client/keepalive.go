@@ -182,6 +182,9 @@ func (c *Client) keepAlive(ctx context.Context, r *route, q *call, t try) (sent 
 		r = c.calls.router.pick() // not nil: the session was opened there
 	}
 	q.late, q.overdue = c.answerTime(r, q.wait, t), *t.overdue
+	if t.shared && q.wait == 0 { // leave time for the sessions' own calls, see isHopeless
+		q.late = min(q.late, max(t.remaining()-t.ttl/5, 200*time.Millisecond))
+	}
 	sent = c.clock.now()
 	if t.failures > 0 && t.isUrgent() && !r.alive(sent, q.late) {
 		err = c.calls.urgent(ctx, r, q)

@@ -279,7 +279,7 @@ func (j *jointCall) keepAlive(ctx context.Context, failures int) error {
 			return errCut
 		}
 		var answer lockapi.Keepalives
-		q := j.request(all, failures)
+		q := j.request(all, failures+hops) // a new master answers at once, so that all learn of it
 		q.out = &answer
 		sent, next, err := c.keepAlive(ctx, to, &q, try{failures, all[0].k.s.ttl, func() time.Duration { return remaining(all) }, &j.overdue, true})
 		if err == nil {
