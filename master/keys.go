@@ -94,7 +94,7 @@ func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys
 			}
 		}
 		r, _ := found.(state.KeysResult)
-		return keysChanged(o.log.State(), by, r), nil
+		return keysChanged(o.log.State(), by, c, r), nil
 	})
 }
 
@@ -181,14 +181,14 @@ var obstacles = map[state.Verdict]lockapi.KeyReason{
 }
 
 // keysChanged returns a result without what the caller may not read.
-func keysChanged(s *state.State, by *Caller, r state.KeysResult) (out lockapi.KeysChanged) {
+func keysChanged(s *state.State, by *Caller, c *lockapi.ChangeKeys, r state.KeysResult) (out lockapi.KeysChanged) {
 	for _, f := range r.Failures {
 		out.Failures = append(out.Failures, lockapi.KeyFailure{Operation: f.Step, Why: obstacles[f.Why], ModifyIndex: f.Revision, Session: f.Session})
 	}
-	for _, keys := range r.Steps {
+	for i, keys := range r.Steps {
 		var shown []lockapi.Key
 		for _, k := range keys {
-			if k.File != nil && (len(keys) == 1 || by.sees(s, k.File.Path)) {
+			if k.File != nil && (c.Operations[i].Verb != lockapi.KeyGetTree || by.sees(s, k.File.Path)) {
 				shown = append(shown, keyOf(k, true))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -378,6 +379,21 @@ func TestConsulIndexOfAnotherCell(t *testing.T) {
 		a.ask("PUT", "kv/a", "1")
 		if a.waits(t, 1, "kv/a?raw", 1<<40, time.Hour).Load() != 1 {
 			t.Error("the query waits for an index that belongs to another cell")
+		}
+	})
+}
+
+// TestConsulManySessions: a list of several pages takes one turn for lists, and
+// gives it back.
+func TestConsulManySessions(t *testing.T) {
+	withDoor(t, func(t *testing.T, a *doorAudience) {
+		for range lockapi.MaxListLimit + 1 {
+			a.ask("PUT", "session/create", "")
+		}
+		for range runtime.GOMAXPROCS(0) + 1 {
+			if w := a.ask("GET", "session/list", ""); strings.Count(w.Body.String(), `"ID"`) != lockapi.MaxListLimit+1 {
+				t.Fatalf("%d %.200s", w.Code, w.Body)
+			}
 		}
 	})
 }
