@@ -87,13 +87,13 @@ type KeyReason uint8
 
 // The reasons.
 const (
-	KeyCondition    KeyReason = iota // the condition of the verb does not hold
-	KeyMissing                       // the key does not exist
-	KeyNoSession                     // the session does not exist
-	KeyHeld                          // the lock is held or waited for
-	KeyDelayed                       // the lock is in its lock-delay
-	KeyNotHeld                       // the session does not hold the lock by a KeyLock
-	KeyTreeTooLarge                  // the tree has too many keys or bytes
+	KeyCondition KeyReason = iota // the condition of the verb does not hold
+	KeyMissing                    // the key does not exist
+	KeyNoSession                  // the session does not exist
+	KeyHeld                       // the lock is held or waited for
+	KeyDelayed                    // the lock is in its lock-delay
+	KeyNotHeld                    // the session does not hold the lock by a KeyLock
+	KeyTooLarge                   // the operations read or delete too much
 )
 
 // Names in the metadata of sessions that hold keys.

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"crypto/sha256"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -109,7 +110,8 @@ var keyVerbs = map[lockapi.KeyVerb]state.KeyVerb{
 // keyStep returns an operation as a step of the state. A lock gets its delay
 // and its end from the metadata of its session, which never change.
 func keyStep(s *state.State, o *lockapi.KeyOperation) state.KeyStep {
-	k := state.KeyStep{Verb: keyVerbs[o.Verb], Path: o.Path, Flags: o.Flags, Index: o.Index, Session: o.Session}
+	k := state.KeyStep{Verb: keyVerbs[o.Verb], Path: o.Path, Flags: o.Flags, Index: o.Index,
+		Session: strings.ReplaceAll(o.Session, "\x00", "?")} // no session has a NUL, which the state refuses, or "?"
 	switch o.Verb {
 	case lockapi.KeySet, lockapi.KeyCAS, lockapi.KeyLock, lockapi.KeyUnlock:
 		sum := sha256.Sum256(o.Content)
@@ -177,7 +179,7 @@ func (o *office) reserveKeys(op *state.ChangeKeys, principal string) (all []quot
 // obstacles has the reasons of failures.
 var obstacles = map[state.Verdict]lockapi.KeyReason{
 	state.Failed: lockapi.KeyCondition, state.Nothing: lockapi.KeyMissing, state.NoSession: lockapi.KeyNoSession, state.Busy: lockapi.KeyHeld,
-	state.Delayed: lockapi.KeyDelayed, state.NotHeld: lockapi.KeyNotHeld, state.TooLong: lockapi.KeyTreeTooLarge,
+	state.Delayed: lockapi.KeyDelayed, state.NotHeld: lockapi.KeyNotHeld, state.TooLong: lockapi.KeyTooLarge,
 }
 
 // keysChanged returns a result without what the caller may not read.

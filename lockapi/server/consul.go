@@ -231,7 +231,12 @@ func (x *exchange) awaitChange(b *consul.Watch) error {
 		return err
 	}
 	by := x.caller()
-	if err := x.master.Authorize(by); err != nil {
+	if b.Path != "" {
+		by.Ask.Right = master.ReadAt
+	}
+	if err := x.master.Authorize(by); errors.Is(err, lockapi.CodePermissionDenied) {
+		return nil // the master refuses it at once, or knows of a new right
+	} else if err != nil {
 		return err
 	}
 	w := watch{exchange: x, after: b.After}

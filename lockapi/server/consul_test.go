@@ -137,6 +137,10 @@ func TestConsulLocks(t *testing.T) {
 			{"PUT", "kv/l?acquire=T", "theirs", 200, "false"},
 			{"PUT", "kv/l?acquire=none", "", 500, `invalid session "none"`},
 			{"PUT", "kv/l?acquire=", "", 500, `missing session`},
+			{"PUT", "kv/l?acquire=%00", "", 500, `invalid session "\x00"`},
+			{"PUT", "kv/l?acquire=%ff", "", 500, `invalid session "\xff"`},
+			{"PUT", "session/destroy/%00", "", 200, "true"},
+			{"PUT", "session/destroy/%ff", "", 200, "true"},
 			{"PUT", "kv/l?release=T", "", 200, "false"},
 			{"GET", "kv/l", "", 200, `[{"LockIndex":1,"Key":"l","Flags":7,"Value":"bWluZQ==","Session":"S","CreateIndex":N,"ModifyIndex":N}]`},
 			{"PUT", "kv/l?release=S", "free", 200, "true"},
@@ -193,6 +197,15 @@ func TestConsulTransactions(t *testing.T) {
 			{"GET", "kv/b", "", 404, ""},
 			{"PUT", "txn", list(op("delete-tree", "a/", ""), op("get-tree", "", "")), 200, `{"Results":[],"Errors":null}`},
 		})
+		call(t, "PUT", door+"kv/large", strings.Repeat("x", lockapi.MaxKeyBytes)).wantStatus(t, 200)
+		for _, read := range []string{op("get", "large", ""), op("get-or-empty", "large", ""), op("get-tree", "l", "")} {
+			if r := call(t, "PUT", door+"txn", list(read)); r.status != 200 || len(r.body) < lockapi.MaxKeyBytes {
+				t.Errorf("%s: %d, %d bytes", read, r.status, len(r.body))
+			}
+			if r := call(t, "PUT", door+"txn", list(read, read)); r.status != 409 || !strings.Contains(r.body, `{"OpIndex":1,"What":"get`) || !strings.Contains(r.body, "is too large") {
+				t.Errorf("%s twice: %d %.300s", read, r.status, r.body)
+			}
+		}
 		if r := call(t, "PUT", door+"txn", list(many...)); r.status != 200 || strings.Count(r.body, `"KV"`) != 64 {
 			t.Errorf("64 operations: %d %s", r.status, r.body)
 		}
@@ -413,6 +426,11 @@ func TestConsulTokens(t *testing.T) {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
 	call(t, "PUT", url+lockapi.RouteRules+"/app", `{"read":["user:a"],"write":["user:a"],"lock":["user:a"]}`, asRoot...).wantStatus(t, 200)
+	// A tree of one key is no exception: its reader sees only what it may read.
+	call(t, "PUT", door+"kv/secret/one", "hidden", asRoot...).wantStatus(t, 200)
+	if r := call(t, "PUT", door+"txn", `[{"KV":{"Verb":"get-tree","Key":"secret/"}}]`, "X-Consul-Token", a.Token); r.status != 200 || r.body != `{"Results":[],"Errors":null}` {
+		t.Errorf("a tree that the caller may not read: %d %s", r.status, r.body)
+	}
 	for _, test := range []struct {
 		method, path string
 		headers      []string
@@ -431,6 +449,7 @@ func TestConsulTokens(t *testing.T) {
 		{"GET", "status/leader", nil, 403},
 		{"GET", "kv/other", asRoot, 404},
 		{"GET", "kv/other?index=1&wait=1ms", nil, 403},
+		{"GET", "kv/other?index=1&wait=10m", []string{"X-Consul-Token", a.Token}, 403}, // at once
 	} {
 		if r := call(t, test.method, door+test.path, "", test.headers...); r.status != test.status || r.status == 403 && !strings.HasPrefix(r.body, "Permission denied") {
 			t.Errorf("%s %s %v: %d %s, want %d", test.method, test.path, test.headers, r.status, r.body, test.status)

@@ -85,8 +85,8 @@ type KeysResult struct {
 }
 
 // KeyFailure is why a step failed. Why is NoSession, Busy or Delayed for
-// KeyLock, NotHeld for KeyUnlock, Nothing if there is no such key, TooLong if a
-// tree is too large, and Failed if a condition does not hold.
+// KeyLock, NotHeld for KeyUnlock, Nothing if there is no such key, TooLong if the
+// steps read or delete too much, and Failed if a condition does not hold.
 type KeyFailure struct {
 	Step     int
 	Why      Verdict
@@ -195,8 +195,9 @@ func (op *ChangeKeys) do(e *editor, _ Result) Result { return op.try(e) }
 func (op *ChangeKeys) try(e *editor) Result {
 	r := KeysResult{Verdict: Done}
 	all := func() bool {
+		left := keyRoom{keys: MaxDeleted, bytes: MaxResults}
 		for i := range op.Steps {
-			keys, why := op.Steps[i].take(e)
+			keys, why := op.Steps[i].take(e, &left)
 			if why != 0 {
 				k, _ := e.Key(op.Steps[i].Path)
 				r.Failures = append(r.Failures, KeyFailure{Step: i, Why: why, Revision: k.revision(), Session: k.Session})
@@ -218,7 +219,7 @@ func (op *ChangeKeys) try(e *editor) Result {
 }
 
 // take executes a step. It changes nothing if it returns why the step failed.
-func (k *KeyStep) take(e *editor) (keys []Key, why Verdict) {
+func (k *KeyStep) take(e *editor, left *keyRoom) (keys []Key, why Verdict) {
 	now, there := e.Key(k.Path)
 	switch k.Verb {
 	case KeySet:
@@ -239,13 +240,15 @@ func (k *KeyStep) take(e *editor) (keys []Key, why Verdict) {
 		e.writeKey(k, now.locks(), true)
 		e.settle(k.Path)
 		return e.keyAt(k.Path), 0
-	case KeyGet:
-		if !there {
+	case KeyGet, KeyGetOrEmpty:
+		switch {
+		case !there && k.Verb == KeyGet:
 			return nil, Nothing
+		case there && !left.reads(now.File):
+			return nil, TooLong
 		}
-	case KeyGetOrEmpty:
 	case KeyGetTree:
-		return k.tree(e.State, MaxResults)
+		return k.tree(e.State, left)
 	case KeyCheckRevision, KeyCheckSession:
 		switch {
 		case !there:
@@ -268,7 +271,7 @@ func (k *KeyStep) take(e *editor) (keys []Key, why Verdict) {
 		e.dropKey(now.File)
 		return nil, 0
 	case KeyDeleteTree:
-		all, why := k.tree(e.State, -1)
+		all, why := k.tree(e.State, left)
 		for _, one := range all {
 			e.dropKey(one.File)
 		}
@@ -305,16 +308,24 @@ func (k *KeyStep) lock(e *editor, now Key) (keys []Key, why Verdict) {
 	return e.writeKey(k, locks, false), 0
 }
 
-// tree returns the keys with the prefix Path. It fails if their contents have
-// more than most bytes, unless most is negative, or if they are more than
-// MaxDeleted.
-func (k *KeyStep) tree(s *State, most int) (all []Key, why Verdict) {
-	size := 0
+// keyRoom is what the steps of a ChangeKeys may still read and delete: keys of
+// trees, and bytes of paths and contents that they read. A short request then
+// has no huge result, and no entry deletes more files than a DeleteBelow.
+type keyRoom struct{ keys, bytes int }
+
+// reads takes the room for reading a file. It returns false if there is none.
+func (l *keyRoom) reads(f *File) bool {
+	l.bytes -= len(f.Path) + len(f.Content)
+	return l.bytes >= 0
+}
+
+// tree returns the keys with the prefix Path, if there is room.
+func (k *KeyStep) tree(s *State, left *keyRoom) (all []Key, why Verdict) {
 	for one := range s.Keys(k.Path) {
-		size += len(one.File.Content)
-		if all = append(all, one); len(all) > MaxDeleted || most >= 0 && size > most {
+		if left.keys--; left.keys < 0 || k.Verb == KeyGetTree && !left.reads(one.File) {
 			return nil, TooLong
 		}
+		all = append(all, one)
 	}
 	return all, 0
 }

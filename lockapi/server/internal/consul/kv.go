@@ -276,7 +276,7 @@ func changeOne(op lockapi.KeyOperation) func(context.Context, Office) (*Reply, e
 		answer := "true"
 		if len(done.Failures) > 0 {
 			switch why := done.Failures[0].Why; {
-			case why == lockapi.KeyNoSession, why == lockapi.KeyTreeTooLarge, why == lockapi.KeyNotHeld && op.Session == "":
+			case why == lockapi.KeyNoSession, why == lockapi.KeyTooLarge, why == lockapi.KeyNotHeld && op.Session == "":
 				return &Reply{Status: http.StatusInternalServerError, Type: "text/plain", Body: []byte(what(&op, &done.Failures[0]))}, nil
 			}
 			answer = "false"
@@ -299,8 +299,8 @@ func what(op *lockapi.KeyOperation, f *lockapi.KeyFailure) string {
 		return fmt.Sprintf("failed to lock key %q due to lock delay", key)
 	case f.Why == lockapi.KeyNotHeld:
 		return fmt.Sprintf("failed to unlock key %q, lock isn't held, or is held by another session", key)
-	case f.Why == lockapi.KeyTreeTooLarge:
-		return fmt.Sprintf("there are too many keys with the prefix %q for one operation: nothing was changed", strings.TrimPrefix(op.Path, "/"))
+	case f.Why == lockapi.KeyTooLarge:
+		return fmt.Sprintf("%s of %q is too large: one request reads at most 1 MiB, and its trees have at most 10000 keys; nothing was changed", op.Verb, strings.TrimPrefix(op.Path, "/"))
 	case f.Why == lockapi.KeyMissing && op.Verb == lockapi.KeyGet:
 		return fmt.Sprintf("key %q doesn't exist", key)
 	case f.Why == lockapi.KeyMissing && op.Verb == lockapi.KeyCheckSession:
