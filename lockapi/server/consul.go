@@ -26,7 +26,7 @@ import (
 // ServeConsul serves Consul's clients on connections of l until Shutdown, when
 // it returns nil. It closes l.
 func (s *Server) ServeConsul(l net.Listener) error {
-	err := s.door.Serve(s.conns.Listen(l, s.spare))
+	err := s.door.Serve(s.conns.Listen(l, s.doorway))
 	if err == wire.ErrClosed {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (s *Server) newDoor() *wire.Server {
 		WriteTimeout:   s.opts.WriteTimeout,
 		IdleTimeout:    s.opts.IdleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
-		MaxBody:        func(*http.Request) int64 { return consul.MaxBody },
+		MaxBody:        maxDoorBody,
 		MaxUnreadBytes: maxUnreadBytes,
 		MaxHalfBytes:   maxHalfBytes,
 		Refuse:         s.refuse,
@@ -58,12 +58,22 @@ func (s *Server) newDoor() *wire.Server {
 func (s *Server) ConsulHandler() http.Handler {
 	engine := s.engineOf(false, doorRoutes, errNoDoor)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		takeToken(r)
-		r.URL.RawPath = consul.Prefix + r.URL.EscapedPath()
-		r.URL.Path = consul.Prefix + r.URL.Path
+		prepareForDoor(r)
 		serve(engine, w, r)
 	})
 }
+
+func maxDoorBody(*http.Request) int64 { return consul.MaxBody }
+
+// prepareForDoor gives a request the form that it has between replicas.
+func prepareForDoor(r *http.Request) {
+	takeToken(r)
+	r.URL.RawPath = consul.Prefix + r.URL.EscapedPath()
+	r.URL.Path = consul.Prefix + r.URL.Path
+}
+
+// routeRenew is the door's route that keeps a session alive.
+const routeRenew = consul.Prefix + "/v1/session/renew/{name}"
 
 // takeToken moves a token to the header in which the API expects it. It never
 // stays in the query, which is forwarded.
@@ -116,6 +126,7 @@ func (x *exchange) enterDoor(endpoint string) error {
 		return err
 	}
 	x.node = call.Path
+	x.call.Keeps = endpoint == "/v1/session/renew/"
 	if call.Watch != nil && !x.peer {
 		if err := x.awaitChange(call.Watch); err != nil {
 			return err

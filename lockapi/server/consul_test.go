@@ -411,6 +411,28 @@ func TestConsulManySessions(t *testing.T) {
 	})
 }
 
+// TestConsulFull: if every connection has a call under way, sessions can still
+// be renewed, and nothing else looks like an answer of Consul.
+func TestConsulFull(t *testing.T) {
+	n := full(t)
+	n.setHook(nil)
+	door := startDoor(t, n.server)
+	for _, x := range []exchanged{
+		{"PUT", "session/renew/none", "", 404, "Session id 'none' not found"},
+		{"GET", "kv/a", "", 429, "quota max-connections is used up"},
+		{"GET", "kv/a?index=1", "", 429, "quota max-connections is used up"},
+		{"GET", "none", "", 429, "quota max-connections is used up"},
+	} {
+		if r := call(t, x.method, door+x.path, ""); r.status != x.status || !strings.HasPrefix(r.body, x.want) {
+			t.Errorf("%s %s: %d %s", x.method, x.path, r.status, r.body)
+		}
+	}
+	// The API is not served at the door.
+	if r := call(t, "GET", strings.TrimSuffix(door, "v1/")+"livez", ""); r.status != 429 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
 // TestConsulTokens: with access on the door takes tokens in each form that
 // Consul's clients have, and rules at paths decide.
 func TestConsulTokens(t *testing.T) {

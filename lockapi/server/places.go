@@ -13,26 +13,28 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// newSpare returns the spare connections of s.
-func (s *Server) newSpare() *gate.Reserve {
-	engine := s.engineOf(false, guests(), errNoConnection)
+// newSpare returns spare connections for some routes. It calls prepare before a
+// request is routed.
+func (s *Server) newSpare(all table, maxBody func(*http.Request) int64, prepare func(*http.Request)) *gate.Reserve {
+	engine := s.engineOf(false, guests(all), errNoConnection)
 	return gate.NewReserve(&wire.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Connection", "close")
+			prepare(r)
 			serve(engine, w, r)
 		}),
 		TLS:            s.opts.TLS,
 		MaxHeaderBytes: maxHeaderBytes,
-		MaxBody:        routes.maxBody,
+		MaxBody:        maxBody,
 		MaxUnreadBytes: maxUnreadBytes,
 		Refuse:         s.refuse,
 		Panicked:       s.handlerPanicked,
 	})
 }
 
-// guests returns the routes for spare connections.
-func guests() table {
-	all := slices.Clone(routes)
+// guests returns routes as spare connections have them.
+func guests(all table) table {
+	all = slices.Clone(all)
 	for i := range all {
 		switch all[i].template {
 		case lockapi.RouteLive, lockapi.RouteReady, lockapi.RouteMetrics:
@@ -84,7 +86,7 @@ func (x *exchange) takePlace(r *route) error {
 	if x.stranger() != nil {
 		return cmp.Or(x.refuseStranger(lockapi.CodeTooMany), errNoConnection(x))
 	}
-	x.call.Keeps = r.template == routeKeepalive || r.template == lockapi.RouteKeepalives
+	x.call.Keeps = r.template == routeKeepalive || r.template == lockapi.RouteKeepalives || r.template == routeRenew
 	if x.conns.Reserve(x.ctx(), &x.call) {
 		return nil
 	}

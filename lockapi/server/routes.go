@@ -181,12 +181,12 @@ func (s *Server) engineOf(peer bool, routes table, otherwise func(*exchange) err
 			e.Handle(http.MethodHead, r.pattern, h)
 		}
 	}
-	e.NoRoute(s.handler(route{template: "other", asks: master.Nothing, handle: otherwise}, peer))
-	noMethod := errNoMethod
-	if len(routes) > 0 && routes[0].door {
+	door, noMethod := routes[0].door, errNoMethod
+	if door {
 		noMethod = otherwise
 	}
-	e.NoMethod(s.handler(route{template: "other", asks: master.Nothing, handle: noMethod}, peer))
+	e.NoRoute(s.handler(route{template: "other", asks: master.Nothing, handle: otherwise, door: door}, peer))
+	e.NoMethod(s.handler(route{template: "other", asks: master.Nothing, handle: noMethod, door: door}, peer))
 	return e
 }
 

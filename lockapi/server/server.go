@@ -167,6 +167,7 @@ type Server struct {
 	lists    chan struct{}
 	turns    turns // of streams
 	spare    *gate.Reserve
+	doorway  *gate.Reserve // spare connections of the door
 	browsers *browser.Policy
 	engine   *gin.Engine
 	http     *wire.Server
@@ -221,7 +222,8 @@ func New(opts Options) *Server {
 	s.browsers = s.newPolicy()
 	s.engine = s.newEngine(false)
 	s.calls = s.newCalls()
-	s.spare = s.newSpare()
+	s.spare = s.newSpare(routes, routes.maxBody, func(*http.Request) {})
+	s.doorway = s.newSpare(doorRoutes, maxDoorBody, prepareForDoor)
 	s.http = &wire.Server{
 		Handler:        s.Handler(),
 		TLS:            opts.TLS,
@@ -312,6 +314,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		_ = s.door.Close()
 	}
 	_ = s.spare.Close()
+	_ = s.doorway.Close()
 	// Connections of other members stay open, so this waits for their calls.
 	err = errors.Join(err, s.served.Emptied(ctx))
 	_ = s.calls.Close()

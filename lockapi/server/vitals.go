@@ -53,6 +53,13 @@ func (all exported) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// spared returns how many spare connections were taken and dropped.
+func (s *Server) spared() (taken, dropped uint64) {
+	taken, dropped = s.spare.Counts()
+	more, also := s.doorway.Counts()
+	return taken + more, dropped + also
+}
+
 // load returns the metrics of the load by callers.
 func (s *Server) load() (set metric.Set) {
 	set.Gauge("stout_watchers", "Calls that wait for events at this replica, including streams.", func() float64 { return float64(s.watching.Count()) })
@@ -62,8 +69,8 @@ func (s *Server) load() (set metric.Set) {
 	set.Counter("stout_http_connections_yielded_total", "Connections with a waiting call closed at a limit, for a caller with fewer such calls or for a keepalive.",
 		func() uint64 { _, _, n := s.conns.Counts(); return n })
 	set.Counter("stout_http_connections_spared_total", "Connections accepted as spare ones because all others had calls under way: for /livez, /readyz, /metrics and keepalives.",
-		func() uint64 { n, _ := s.spare.Counts(); return n })
-	set.Counter("stout_http_connections_dropped_total", "Spare connections closed without an answer: all were in use, or other connections replaced them.", func() uint64 { _, n := s.spare.Counts(); return n })
+		func() uint64 { taken, _ := s.spared(); return taken })
+	set.Counter("stout_http_connections_dropped_total", "Spare connections closed without an answer: all were in use, or other connections replaced them.", func() uint64 { _, dropped := s.spared(); return dropped })
 	set.Gauge("stout_http_unread_bytes", "Bytes of replies that wait for their callers to read them.", func() float64 { return float64(s.http.Kept().UnreadBytes) })
 	set.Counter("stout_http_unread_cut_total", "Replies cut off because unread replies together took too much memory.", func() uint64 { return s.http.Kept().UnreadCut })
 	set.Gauge("stout_http_half_sent_bytes", "Bytes of incomplete requests, and bytes sent during calls under way.", func() float64 { return float64(s.http.Kept().HalfBytes) })
