@@ -390,6 +390,10 @@ func TestConsulBlockingQueries(t *testing.T) {
 func TestConsulIndexOfAnotherCell(t *testing.T) {
 	withDoor(t, func(t *testing.T, a *doorAudience) {
 		a.ask("PUT", "kv/a", "1")
+		a.ask("PUT", "kv/a", "2")
+		if a.index(t, "session/info/none") < a.index(t, "kv/a") {
+			t.Error("the index of a missing session is below that of a key")
+		}
 		if a.waits(t, 1, "kv/a?raw", 1<<40, time.Hour).Load() != 1 {
 			t.Error("the query waits for an index that belongs to another cell")
 		}
@@ -408,6 +412,25 @@ func TestConsulManySessions(t *testing.T) {
 				t.Fatalf("%d %.200s", w.Code, w.Body)
 			}
 		}
+	})
+}
+
+// TestConsulSlowReaders: those who read a list slowly do not stop the lists of
+// others.
+func TestConsulSlowReaders(t *testing.T) {
+	withDoor(t, func(t *testing.T, a *doorAudience) {
+		a.ask("PUT", "kv/a", "1")
+		slow := make(chan struct{})
+		for range runtime.GOMAXPROCS(0) + 1 {
+			q := httptest.NewRequest("GET", "/v1/kv/?recurse", nil)
+			q.Host = "r1"
+			go a.door.ServeHTTP(&listener{ResponseRecorder: httptest.NewRecorder(), stuck: slow}, q)
+		}
+		synctest.Wait()
+		if w := a.ask("GET", "kv/?recurse", ""); w.Code != 200 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		close(slow)
 	})
 }
 

@@ -340,6 +340,7 @@ func (x *exchange) replyDocument(status int, d *document) error {
 	case d.json != nil:
 		return x.reply(status, d.json)
 	}
+	x.endTurn() // the caller may read slowly
 	x.write(status, d.contentType, d.raw)
 	return nil
 }

@@ -77,7 +77,8 @@ func escape(b *strings.Builder, segment string, whole bool) {
 	}
 }
 
-// KeyOf returns the key of a path, or false if no key has the path.
+// KeyOf returns the key of a path, or false if no key has the path. The empty key
+// does not exist.
 func KeyOf(path string) (string, bool) {
 	key := strings.TrimPrefix(path, "/")
 	if !strings.Contains(key, "~") {
@@ -109,7 +110,7 @@ func KeyOf(path string) (string, bool) {
 	}
 	key = b.String()
 	again, err := PathOf(key)
-	return key, err == nil && again == path
+	return key, err == nil && again == path && key != ""
 }
 
 // pathPrefix returns the prefix of the paths of the keys with a prefix. A

@@ -35,7 +35,7 @@ func TestPathsOfKeys(t *testing.T) {
 			t.Errorf("the key of %q is %q, %v; want %q", path, back, ok, key)
 		}
 	}
-	for _, path := range []string{"/a~", "/~a", "/a~7", "/a~7E", "/a~61", "/~2f", "/~2e~2e", "/~~"} {
+	for _, path := range []string{"/~", "/a~", "/~a", "/a~7", "/a~7E", "/a~61", "/~2f", "/~2e~2e", "/~~"} {
 		if key, ok := KeyOf(path); ok {
 			t.Errorf("%q is the path of the key %q; want none", path, key)
 		}
@@ -66,7 +66,7 @@ func TestKeysHavePaths(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%q: %v", key, err)
 			}
-			if back, ok := KeyOf(path); !ok || back != key {
+			if back, ok := KeyOf(path); ok != (key != "") || back != key {
 				t.Fatalf("%q has the path %q, which has the key %q, %v", key, path, back, ok)
 			}
 			if strings.HasPrefix(key, prefix) != strings.HasPrefix(path, at) {

@@ -321,11 +321,12 @@ func what(op *lockapi.KeyOperation, f *lockapi.KeyFailure) string {
 	return fmt.Sprintf("failed to set key %q, index is stale", key)
 }
 
-// get makes a call and returns its answer as the type that the call has.
+// get makes a call and returns its answer as the type that the call has. The
+// revision is also that of an error.
 func get[A any](ctx context.Context, o Office, c lockapi.Call) (a A, revision uint64, err error) {
 	answer, revision, err := o.Do(ctx, c)
 	if err != nil {
-		return a, 0, err
+		return a, max(revision, 1), err
 	}
 	a, _ = answer.(A)
 	return a, max(revision, 1), nil

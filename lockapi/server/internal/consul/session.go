@@ -274,7 +274,7 @@ func entryOf(s *lockapi.Session, node string) entry {
 func sessionOf(ctx context.Context, o Office, id string) ([]entry, uint64, error) {
 	s, index, err := get[lockapi.SessionState](ctx, o, &lockapi.GetSession{Session: id})
 	if errors.Is(err, lockapi.CodeSessionNotFound) {
-		return []entry{}, 1, nil
+		return []entry{}, index, nil
 	}
 	if err != nil {
 		return nil, 0, err
