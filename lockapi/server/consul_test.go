@@ -434,6 +434,29 @@ func TestConsulSlowReaders(t *testing.T) {
 	})
 }
 
+// TestConsulManyKeys: the trees of a transaction have a bound together.
+func TestConsulManyKeys(t *testing.T) {
+	withDoor(t, func(t *testing.T, a *doorAudience) {
+		for i := range 40 { // 5120 keys
+			var sets []string
+			for n := range lockapi.MaxKeyOperations {
+				sets = append(sets, fmt.Sprintf(`{"KV":{"Verb":"set","Key":"t/%d/%d"}}`, i, n))
+			}
+			a.ask("PUT", "txn", "["+strings.Join(sets, ",")+"]")
+		}
+		for _, first := range []string{"get-tree", "delete-tree"} {
+			trees := fmt.Sprintf(`[{"KV":{"Verb":%q,"Key":"t/"}},{"KV":{"Verb":"set","Key":"t/0/0"}},{"KV":{"Verb":"get-tree","Key":""}}]`, first)
+			w, want := a.ask("PUT", "txn", trees), http.StatusConflict
+			if first == "delete-tree" {
+				want = http.StatusOK // the second tree has one key
+			}
+			if w.Code != want || want == http.StatusConflict && !strings.Contains(w.Body.String(), `{"OpIndex":2,"What":"get-tree of \"\" is too large`) {
+				t.Errorf("%s: %d %.300s", first, w.Code, w.Body)
+			}
+		}
+	})
+}
+
 // TestConsulFull: if every connection has a call under way, sessions can still
 // be renewed, and nothing else looks like an answer of Consul.
 func TestConsulFull(t *testing.T) {
