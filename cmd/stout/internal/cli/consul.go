@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,15 +32,14 @@ func (a *app) importKeys() command {
 printed. Keys keep their values and flags. Their locks and sessions are not part
 of an export.
 
-The keys are written through the cell's door for Consul's clients: see the
-setting consul-listen of stoutd. --door names it; the default is
-$CONSUL_HTTP_ADDR, else 127.0.0.1:8500. Keys of the cell that FILE does not
-have stay. If the command fails, it can be repeated.`,
+The keys are written through the cell's door for Consul's clients, which --door
+names: see the setting consul-listen of stoutd. Keys of the cell that FILE does
+not have stay. If the command fails, it can be repeated.`,
 		exits: changeExits("all keys are written", "FILE is no export, or the cell refused a key"),
 		example: `  consul kv export | stout consul import --door stout1:8500
-  stout consul import keys.json`,
+  stout consul import --door stout1:8500 keys.json`,
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.door, "door", "", "`address` of the door of a replica (default $CONSUL_HTTP_ADDR, else 127.0.0.1:8500)")
+			f.StringVar(&c.door, "door", "", "`address` of the door of a replica")
 		},
 		run: c.run,
 	}
@@ -73,6 +71,9 @@ type imported struct {
 }
 
 func (c *keyImport) run(ctx context.Context, args []string) error {
+	if c.door == "" { // CONSUL_HTTP_ADDR often names the Consul that the keys come from
+		return usagef("--door is missing: the address that a replica has in consul-listen")
+	}
 	in := c.stdin
 	if len(args) > 0 && args[0] != "-" {
 		file, err := os.Open(args[0])
@@ -165,7 +166,7 @@ func (c *keyImport) write(ctx context.Context, keys []exported) error {
 
 // address returns the base URL of the door.
 func (c *keyImport) address() string {
-	door := cmp.Or(c.door, os.Getenv("CONSUL_HTTP_ADDR"), "127.0.0.1:8500")
+	door := c.door
 	if !strings.Contains(door, "://") {
 		door = c.scheme() + door
 	}

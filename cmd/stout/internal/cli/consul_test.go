@@ -82,3 +82,19 @@ func TestConsulImport(t *testing.T) {
 		t.Errorf("%d %s", code, text)
 	}
 }
+
+// TestConsulImportNeedsADoor: without --door nothing is sent, whatever
+// CONSUL_HTTP_ADDR names.
+func TestConsulImportNeedsADoor(t *testing.T) {
+	from := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the Consul of the export was called") }))
+	defer from.Close()
+	t.Setenv("CONSUL_HTTP_ADDR", from.URL)
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if code := Run(t.Context(), []string{"consul", "import"}, in, in, in); code != 2 {
+		t.Errorf("exit code %d, want 2", code)
+	}
+}
