@@ -220,6 +220,10 @@ func (m *Master) GetKey(ctx context.Context, q *Read, c *lockapi.GetKey) ([]lock
 	})
 }
 
+// keyOverhead is what a key takes in an answer besides its path and content, in
+// bytes.
+const keyOverhead = 128
+
 // ListKeys reads keys in bytewise order of their paths. The error is too_large
 // if there are more than fit in an answer.
 func (m *Master) ListKeys(ctx context.Context, q *Read, c *lockapi.ListKeys) ([]lockapi.Key, error) {
@@ -230,7 +234,7 @@ func (m *Master) ListKeys(ctx context.Context, q *Read, c *lockapi.ListKeys) ([]
 				continue
 			}
 			one := keyOf(k, !c.Names)
-			if size += len(one.Path) + len(one.Content); size > lockapi.MaxKeysBytes {
+			if size += keyOverhead + len(one.Path) + len(one.Content); size > lockapi.MaxKeysBytes {
 				return nil, lockapi.Errorf(lockapi.CodeTooLarge, "the keys with this prefix have more than %d bytes, the most that one answer may have; read them in parts", lockapi.MaxKeysBytes)
 			}
 			all = append(all, one)
