@@ -22,7 +22,8 @@ func (u *user) newPair(session, path string) pair {
 	return pair{session, path, fmt.Sprintf("bare-%s-%d", u.name, u.handles)}
 }
 
-func isBare(handle string) bool { return strings.HasPrefix(handle, "bare-") }
+// isBare reports whether a handle is not the SDK's. Keys have an empty one.
+func isBare(handle string) bool { return handle == "" || strings.HasPrefix(handle, "bare-") }
 
 // bare takes a lock by bare HTTP, through any replica, with each call sent
 // once. The oracle checks the promise of each answer, code by code, against the

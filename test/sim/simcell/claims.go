@@ -268,6 +268,8 @@ func short(v any) string {
 		return fmt.Sprintf("of %.4s, key %q, guards %v, if %s then %s else %s", v.Session, v.Key, v.Guards, partsOf(v.If), partsOf(v.Then), partsOf(v.Else))
 	case state.TransactionResult:
 		return fmt.Sprintf("%v succeeded %v revision %d replayed %v", v.Verdict, v.Succeeded, v.Revision, v.Replayed)
+	case *state.ChangeKeys:
+		return partsOf(v.Steps)
 	case *state.Withdraw:
 		return fmt.Sprintf("%v place %d undo %v", about(v), v.Seq, v.Undo)
 	case *state.EndDelay:

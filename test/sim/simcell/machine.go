@@ -106,6 +106,7 @@ type process struct {
 	master  *master.Master
 	api     http.Handler
 	peers   http.Handler // the same, for calls of other replicas
+	door    http.Handler // for Consul's clients
 	server  *server.Server
 	kept    admission.Roster // the members and the removed ones, from its disk
 	opened  chan struct{}    // closed when it has started, or died before
@@ -180,7 +181,7 @@ func (p *process) open() {
 	p.server = server.New(server.Options{
 		Master: p.master, Logger: log, Peers: m.w.endpoint(m.id, p.gone), EnableSecret: enableSecret,
 	})
-	p.api, p.peers = p.server.Handler(), p.server.PeerHandler()
+	p.api, p.peers, p.door = p.server.Handler(), p.server.PeerHandler(), p.server.ConsulHandler()
 	go p.watchFailure()
 	go p.relay()
 }

@@ -28,6 +28,7 @@ type profile struct {
 	quotas    bool          // the operator puts quotas, if access is on
 	ranks     bool          // requests for locks have priorities
 	sets      bool          // some requests are for several locks
+	keys      bool          // users also come through the door for Consul's clients
 	silence   int           // one new session in this many is cut off at once; 0 = none
 	again     int           // one message in this many has a late copy; 0 = none
 	stuck     int           // one in this many takes seconds, also on a fair network; 0 = none
@@ -67,6 +68,7 @@ func newProfile(r *rand.Rand, seed uint64, name string) profile {
 	p.ranks = pick(own, true, false)
 	p.quotas = pick(own, true, false)
 	p.sets = pick(own, true, false)
+	p.keys = pick(own, true, false)
 	p.specialize(rand.New(rand.NewPCG(seed, 6)), name) // has a random stream of its own, so that other runs stay the same
 	return p
 }

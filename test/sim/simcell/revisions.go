@@ -24,6 +24,7 @@ type revisions struct {
 	answers map[[2]string]int    // by session and key: keyed at the call's last effect
 	late    int                  // copies of calls that took effect after their keys were forgotten
 	touched []*write             // in the entry under way
+	keys    keyHolds
 }
 
 // version is a file between two of its revisions.
@@ -36,7 +37,7 @@ func newRevisions(w *world) *revisions {
 	return &revisions{
 		w: w, events: make([]expectedEvent, 1), files: map[string][]version{}, names: map[string]string{}, held: map[uint64]bool{},
 		writes: map[string]*write{}, deleted: map[string]int{}, asked: map[string]int{}, keyed: map[string]int{},
-		answers: map[[2]string]int{},
+		answers: map[[2]string]int{}, keys: newKeyHolds(),
 	}
 }
 
@@ -60,6 +61,7 @@ func (y *revisions) take(after *state.State, out state.Outcome) {
 	if after.Revision != y.revision() {
 		y.w.fail("entry %d leads to revision %d; there were %d changes", after.Index, after.Revision, y.revision())
 	}
+	y.keysDone(after.Index)
 	for _, w := range y.touched {
 		y.w.stats.check("write")
 		if len(w.done) != len(w.paths) {
@@ -77,8 +79,14 @@ func (y *revisions) note(index uint64, c state.Change) {
 		delete(y.names, c.Session.ID)
 	case state.Granted:
 		y.held[c.Hold.Token] = true
+		if c.Hold.Key != state.NoKey {
+			y.keyGranted(index, c.Hold)
+		}
 	case state.Released:
 		delete(y.held, c.Hold.Token)
+		if c.Hold.Key != state.NoKey {
+			y.keyReleased(index, c)
+		}
 	case state.Answered:
 		y.keyed[c.Session]++
 	case state.FileChanged:
@@ -118,12 +126,19 @@ func (y *revisions) answered(index uint64, all []state.Change) {
 func (y *revisions) written(index uint64, f *state.File) {
 	old := y.now(f.Path)
 	y.files[f.Path] = append(y.files[f.Path], version{f.Revision, index, f})
+	if y.endedKey(index, f, old) {
+		return
+	}
 	w := y.writes[string(f.Content)]
 	if w == nil {
 		y.w.fail("entry %d: %s is written with %q, which no user has sent", index, f.Path, f.Content)
 		return
 	}
-	if wrong := y.wrong(w, index, f, old); wrong != "" {
+	wrong := y.wrong(w, index, f, old)
+	if key := y.wrongKey(w, f, old); wrong == "" {
+		wrong = key
+	}
+	if wrong != "" {
 		y.w.fail("entry %d: %s's write %s of %s, revision %d: %s", index, w.who, w.content, f.Path, f.Revision, wrong)
 	}
 	if !slices.Contains(y.touched, w) {
@@ -197,13 +212,15 @@ func (y *revisions) gone(index uint64, c state.FileDeleted) {
 		return
 	}
 	y.files[f.Path] = append(y.files[f.Path], version{revision: c.Revision, index: index})
+	r, ended := y.keys.ends[f.Path]
+	delete(y.keys.ends, f.Path)
 	switch c.Reason {
 	case state.Deleted:
 		if y.deleted[f.Path]++; y.deleted[f.Path] > y.deletions(f.Path) {
 			y.w.fail("entry %d: %s is deleted by a call for the %dth time, of %d calls", index, f.Path, y.deleted[f.Path], y.deletions(f.Path))
 		}
 	default:
-		if f.Session == "" {
+		if f.Session == "" && !(ended && r.deletes()) {
 			y.w.fail("entry %d: %s ends with a session but has none", index, f.Path)
 		}
 	}

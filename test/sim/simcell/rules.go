@@ -46,6 +46,8 @@ func (o *oracle) givenBack(after *state.State, b state.Batch, r state.Released) 
 		switch op := b.Commands[i].Operation.(type) {
 		case *state.Transaction:
 			called = called || frees(op, who)
+		case *state.ChangeKeys:
+			called = called || unlocks(op, who)
 		case *state.Release:
 			called = called || about(op) == who
 		}
@@ -73,6 +75,13 @@ func frees(op *state.Transaction, who pair) bool {
 	return slices.ContainsFunc(slices.Concat(op.Then, op.Else), func(step state.Step) bool {
 		f, ok := step.(*state.Free)
 		return ok && who == pair{op.Session, f.Path, f.Handle}
+	})
+}
+
+// unlocks reports whether an operation may release a pair's hold of a key.
+func unlocks(op *state.ChangeKeys, who pair) bool {
+	return slices.ContainsFunc(op.Steps, func(k state.KeyStep) bool {
+		return k.Verb == state.KeyUnlock && who == pair{session: k.Session, path: k.Path}
 	})
 }
 

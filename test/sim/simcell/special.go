@@ -65,6 +65,12 @@ var special = []struct {
 		p.acts(6, "crash", "transfer", "recount", "heal")
 		p.access, p.quotas = true, true
 	}},
+	{"keys", func(p *profile) {
+		p.calm()
+		p.acts(10, "crash", "coup", "transfer", "client crash", "client cut off", "kill of a session", "heal")
+		p.work[0], p.work[8], p.work[9] = 2, 2, 1
+		p.hold, p.delays, p.keys, p.watches = time.Second, 2, true, true
+	}},
 }
 
 // Profiles returns the names of the special profiles.

@@ -149,7 +149,7 @@ func (u *user) work(ctx context.Context) {
 	for ctx.Err() == nil && !u.w.failed() {
 		ttl := time.Duration(1000+u.rng.Int64N(u.w.profile.ttl.Milliseconds())) * time.Millisecond
 		opening, cancel := context.WithTimeout(ctx, 10*time.Second)
-		s, err := u.client.NewSession(opening, client.TTL(ttl), client.Name(u.name))
+		s, err := u.client.NewSession(opening, client.TTL(ttl), client.Name(u.name), client.Meta(u.metadata()))
 		cancel()
 		if err != nil {
 			continue
@@ -229,6 +229,10 @@ var userActions = []struct {
 // one performs one action.
 func (u *user) one(ctx context.Context, s *client.Session) {
 	if !u.w.quiet {
+		if u.w.profile.keys && u.ranks.IntN(4) == 0 {
+			u.keys(ctx, s)
+			return
+		}
 		userActions[weighed(u.rng, u.w.profile.work)].do(u, ctx, s)
 		return
 	}

@@ -148,8 +148,11 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		ahead = e.w.oracle.underway(who)
 	}
 	api := p.api
-	if e.w.isReplica(e.from) {
+	switch {
+	case e.w.isReplica(e.from):
 		api = p.peers
+	case atDoor(q):
+		api = p.door
 	}
 	done := make(chan *http.Response, 1)
 	out := &reply{ResponseRecorder: httptest.NewRecorder(), stream: &stream{e: e, q: q, at: p, more: make(chan struct{})}, began: make(chan struct{})}

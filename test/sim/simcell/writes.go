@@ -22,6 +22,8 @@ type write struct {
 	guards       []uint64          // tokens that must be held
 	when         map[string]uint64 // required revisions of files; 0 = the file must not exist
 	guestCall    *guestCall        // what it needs; nil if everyone may write
+	locks        string            // path of the key that it acquires for its session
+	unlocks      string            // path of the key that it releases
 
 	done    map[string]uint64 // by path: the revision that it made
 	index   uint64            // of its entry

@@ -1,0 +1,197 @@
+package simcell
+
+import (
+	"fmt"
+
+	"github.com/stoutlock/stout/replica/state"
+)
+
+// The oracle checks keys here. It follows the changes of the log, not the state:
+// at most one session holds a key, each acquire counts, and the end of a hold
+// changes or deletes the file in its entry.
+
+// keyHolds are the holds of keys.
+type keyHolds struct {
+	held   map[string]*state.Hold // by path
+	counts map[string]bool        // by path: granted, and its write is still to come in the entry
+	ends   map[string]keyEnd      // by path: ended, and the change of its file is still to come
+}
+
+// keyEnd is the end of a hold, and whether the key had a file.
+type keyEnd struct {
+	state.Released
+	file bool
+}
+
+func newKeyHolds() keyHolds {
+	return keyHolds{map[string]*state.Hold{}, map[string]bool{}, map[string]keyEnd{}}
+}
+
+// keyGranted checks the grant of a key.
+func (y *revisions) keyGranted(index uint64, h *state.Hold) {
+	y.w.stats.check("grant of a key")
+	if old := y.keys.held[h.Path]; old != nil {
+		y.w.fail("entry %d: key %s is granted to %s with token %d, and held by %s with token %d", index, h.Path, h.Session, h.Token, old.Session, old.Token)
+	}
+	y.keys.held[h.Path], y.keys.counts[h.Path] = h, true
+}
+
+// keyReleased records that the file must change if it exists.
+func (y *revisions) keyReleased(index uint64, r state.Released) {
+	path := r.Hold.Path
+	if old := y.keys.held[path]; old == nil || old.Token != r.Hold.Token {
+		y.w.fail("entry %d: token %d of key %s is released; the holder was %v", index, r.Hold.Token, path, old)
+	}
+	delete(y.keys.held, path)
+	y.keys.ends[path] = keyEnd{r, y.now(path).file != nil}
+}
+
+// deletes reports whether the end of a hold deletes the file.
+func (r keyEnd) deletes() bool {
+	return r.file && r.Hold.Key == state.KeyDeleted && (r.Reason == state.Closed || r.Reason == state.Expired)
+}
+
+// endedKey reports whether a new version of a file is the one that a hold's end
+// makes, and checks that it has everything of the old version.
+func (y *revisions) endedKey(index uint64, f *state.File, old version) bool {
+	r, ended := y.keys.ends[f.Path]
+	if !ended || !r.file || old.file == nil {
+		return false
+	}
+	if r.deletes() {
+		y.w.fail("entry %d: the file of key %s is not deleted with its session %s", index, f.Path, r.Hold.Session)
+	}
+	if string(f.Content) != string(old.file.Content) {
+		return false
+	}
+	y.w.stats.check("file of a key changed")
+	delete(y.keys.ends, f.Path)
+	if o := old.file; f.Instance != o.Instance || f.Generation != o.Generation+1 || f.Session != o.Session || f.Locks != o.Locks || f.Flags != o.Flags {
+		y.w.fail("entry %d: the end of a hold makes %v of the file %v", index, f, o)
+	}
+	return true
+}
+
+// wrongKey returns what is wrong with a write for the key at its path, or "".
+func (y *revisions) wrongKey(w *write, f *state.File, old version) string {
+	want := uint64(0)
+	if old.file != nil {
+		want = old.file.Locks
+	}
+	h, granted := y.keys.held[f.Path], y.keys.counts[f.Path]
+	delete(y.keys.counts, f.Path)
+	if granted {
+		want++
+	}
+	locks := w.locks == f.Path || granted
+	if locks {
+		want = max(want, 1) // its file may have been deleted under the hold
+	}
+	r, ended := y.keys.ends[f.Path]
+	delete(y.keys.ends, f.Path)
+	switch {
+	case f.Locks != want:
+		return fmt.Sprintf("it counts %d locks, want %d", f.Locks, want)
+	case locks && (h == nil || h.Session != w.session):
+		return fmt.Sprintf("it acquires the key, which is held by %v", h)
+	case w.unlocks == f.Path && (!ended || r.Hold.Session != w.session):
+		return "it releases the key, which its session did not hold"
+	case ended && r.file && w.unlocks != f.Path:
+		return fmt.Sprintf("the hold with token %d ended before it, and did not change the file", r.Hold.Token)
+	}
+	return ""
+}
+
+// keysDone checks at the end of an entry that each end has changed its file.
+func (y *revisions) keysDone(index uint64) {
+	for path, r := range y.keys.ends {
+		if !r.file {
+			continue
+		}
+		y.w.fail("entry %d: the hold of %s on key %s ends, and its file does not change", index, r.Hold.Session, path)
+	}
+	for path := range y.keys.counts {
+		y.w.fail("entry %d: key %s is acquired, and its file does not change", index, path)
+	}
+	clear(y.keys.ends)
+	clear(y.keys.counts)
+}
+
+// wroteKey checks the answer that a write through the door succeeded.
+func (o *oracle) wroteKey(w *write) {
+	o.look()
+	o.w.stats.check("reported change of a key")
+	if w.index == 0 {
+		o.w.fail("%s got that its write %s of %v is done; the log does not have it", w.who, w.content, w.paths)
+	}
+	o.reported = max(o.reported, w.index)
+}
+
+// notHolder checks the answer that a session does not hold a key.
+func (o *oracle) notHolder(who string, floor uint64, session, path string) {
+	o.look()
+	o.w.stats.check("reported key of others")
+	if !o.since(floor, func(s *state.State) bool {
+		h, _ := s.Claim(session, path, "")
+		return h == nil
+	}) {
+		o.w.fail("%s got that session %s does not hold key %s, which it has held since before the call (entry %d)", who, session, path, floor)
+	}
+}
+
+// otherIndex checks the answer that a key did not have the required index. It
+// had another one at some moment since the call began.
+func (o *oracle) otherIndex(w *write, floor uint64) {
+	o.look()
+	o.w.stats.check("reported index")
+	for path, want := range w.when {
+		all := o.revisions.files[path]
+		now := uint64(0)
+		if f := o.revisions.now(path).file; f != nil {
+			now = f.Revision
+		}
+		if now == want && (len(all) == 0 || all[len(all)-1].index <= floor) {
+			o.w.fail("%s got that key %s did not have the index %d, which it has had since before the call (entry %d)", w.who, path, want, floor)
+		}
+	}
+}
+
+// deletedKey checks the answer that a key is deleted or did not exist.
+func (o *oracle) deletedKey(who string, floor uint64, path string) {
+	o.look()
+	o.w.stats.check("reported deletion of a key")
+	if !o.revisions.was(path, floor, 0) {
+		o.w.fail("%s got that key %s is deleted, which has existed since before the call (entry %d)", who, path, floor)
+		return
+	}
+	for i, s := range o.history[floor:] {
+		if s == nil {
+			continue
+		}
+		if _, there := s.File(path); !there {
+			o.reported = max(o.reported, floor+uint64(i))
+			return
+		}
+	}
+}
+
+// keyRead checks a read of a key; nil means that it was not found.
+func (o *oracle) keyRead(who string, floor, revision uint64, path string, got *shownKey) {
+	if !o.readAt(who, floor, revision) {
+		return
+	}
+	o.w.stats.check("read of a key")
+	f, session := o.revisions.at(path, revision).file, ""
+	for h := range o.before(o.revisions.events[revision].index).Holders(path) {
+		session = h.Session
+		break
+	}
+	switch {
+	case got == nil && f != nil:
+		o.w.fail("%s found no key %s at revision %d; it had %s", who, path, revision, statLine(f))
+	case got == nil:
+	case f == nil, got.ModifyIndex != f.Revision, got.CreateIndex != f.Instance, got.LockIndex != f.Locks, got.Flags != f.Flags,
+		string(got.Value) != string(f.Content), got.Session != session, "/"+got.Key != path:
+		o.w.fail("%s read key %s at revision %d as %+v; it was %v, held by %q", who, path, revision, *got, f, session)
+	}
+}
