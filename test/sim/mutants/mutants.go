@@ -105,6 +105,19 @@ var profiles = map[string]string{
 	"adopted-session-counts-twice": "quotas",
 	"quota-while-access-is-off":    "quotas",
 	"group-quotas-add-up":          "quotas",
+
+	"key-outlives-its-session":   "keys",
+	"key-unchanged-by-its-end":   "keys",
+	"key-lock-not-counted":       "keys",
+	"key-lock-counted-twice":     "keys",
+	"key-released-by-others":     "keys",
+	"key-index-only-of-new-ones": "keys",
+	"key-granted-in-a-delay":     "keys",
+	"failed-keys-stay":           "keys",
+	"deleted-key-stays-held":     "keys",
+	"key-delay-of-its-default":   "keys",
+	"key-behavior-ignored":       "keys",
+	"key-ended-without-delay":    "keys",
 }
 
 // Profile returns the special profile of a mutant's seeds, or "" if each seed
@@ -113,5 +126,5 @@ func (m Mutant) Profile() string { return profiles[m.Name] }
 
 // All returns the mutants, grouped by layer. Their names are unique.
 func All() []Mutant {
-	return slices.Concat(leases(), offices(), sessions(), locks(), priorities(), sets(), quotas(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), ownState(), snapshots())
+	return slices.Concat(leases(), offices(), sessions(), locks(), priorities(), sets(), quotas(), keys(), answers(), pipelines(), sdk(), members(), membership(), disks(), files(), events(), access(), backups(), history(), ownState(), snapshots())
 }
