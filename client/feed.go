@@ -546,12 +546,14 @@ func (f *feed) reached(revision uint64) {
 }
 
 // gap delivers a gap to the watchers at a revision that the replicas do not
-// keep, or have not reached.
+// keep, or have not reached. Replicas that do not keep the feed's revision may
+// be behind a watcher that is ahead of it.
 func (f *feed) gap(at lockapi.Compacted) (uint64, error) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
+	unreached := f.at > at.Revision
 	for _, m := range slices.Backward(f.watchers) { // queue may remove m
-		if m.from = f.position(m); m.from < at.Oldest || m.from > at.Revision {
+		if m.from = f.position(m); m.from < at.Oldest || unreached && m.from > at.Revision {
 			own := at
 			f.queue(m, &Event{Compacted: &own})
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -302,6 +303,39 @@ func TestCompactedWatchDelaysNoOther(t *testing.T) {
 		compacted, _ := all.over()
 		if got := all.told(); len(got) != 501 || got[500] != now || compacted != nil {
 			t.Errorf("the other got %d events, %v; %d streams began", len(got), compacted, tc.streams())
+		}
+	})
+}
+
+// A gap of one watch is none of another that has received more than the replicas
+// have reached: it would go back.
+func TestGapOfOneWatchMovesNoOtherBack(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		first := tc.put("/a", "x")
+		behind := tc.put("/a", "x")
+		now := tc.put("/a", "x")
+		tc.set(func() {
+			tc.instead = func(q *http.Request) *http.Response {
+				after, err := strconv.ParseUint(q.URL.Query().Get("after"), 10, 64)
+				if q.URL.Path != lockapi.RouteEvents || err != nil || after >= behind {
+					return nil
+				}
+				e := lockapi.Errorf(lockapi.CodeCompacted, "not kept")
+				e.Compacted = lockapi.Compacted{Oldest: behind, Revision: behind}
+				return refusal(e)
+			}
+		})
+		old, other := watchFor(t, c, first), watchFor(t, c, now)
+		time.Sleep(time.Minute)
+		next := tc.put("/a", "x")
+		time.Sleep(time.Minute)
+		wantTold(t, old, now, next)
+		wantTold(t, other, next)
+		if compacted, err := old.over(); err != nil || len(compacted) != 1 {
+			t.Errorf("%v, %v", compacted, err)
+		}
+		if compacted, err := other.over(); err != nil || compacted != nil {
+			t.Errorf("a watch after %d gets %v, %v", now, compacted, err)
 		}
 	})
 }
