@@ -339,9 +339,10 @@ func (m *Model) endSession(id string, why state.Reason, delays bool) state.Resul
 	if s == nil {
 		return state.NoSession
 	}
-	paths := slices.Sorted(maps.Keys(m.Locks))
-	for _, path := range paths {
+	var touched []string
+	for _, path := range slices.Sorted(maps.Keys(m.Locks)) {
 		for _, handle := range m.Handles(path, id) {
+			touched = append(touched, path)
 			h, w := m.Claim(id, path, handle)
 			if w != nil {
 				m.dropWait(w)
@@ -357,7 +358,7 @@ func (m *Model) endSession(id string, why state.Reason, delays bool) state.Resul
 	}
 	m.endFiles(id, why)
 	m.Sessions = slices.DeleteFunc(slices.Clone(m.Sessions), func(v *state.Session) bool { return v == s })
-	for _, path := range paths {
+	for _, path := range touched { // first at these: a set also waits at others
 		m.handOn(path)
 	}
 	m.emit(state.SessionEnded{Session: s, Expired: why == state.Expired})
