@@ -1,8 +1,13 @@
 package simcell
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
+	"strings"
+	"time"
 
+	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -15,6 +20,9 @@ type keyHolds struct {
 	held   map[string]*state.Hold // by path
 	counts map[string]bool        // by path: granted, and its write is still to come in the entry
 	ends   map[string]keyEnd      // by path: ended, and the change of its file is still to come
+
+	meta map[string]map[string]string // metadata of the live sessions
+	ways map[string]map[bool]bool     // by session: how calls end it, with lock-delays or without
 }
 
 // keyEnd is the end of a hold, and whether the key had a file.
@@ -24,7 +32,10 @@ type keyEnd struct {
 }
 
 func newKeyHolds() keyHolds {
-	return keyHolds{map[string]*state.Hold{}, map[string]bool{}, map[string]keyEnd{}}
+	return keyHolds{
+		map[string]*state.Hold{}, map[string]bool{}, map[string]keyEnd{},
+		map[string]map[string]string{}, map[string]map[bool]bool{},
+	}
 }
 
 // keyGranted checks the grant of a key.
@@ -34,6 +45,42 @@ func (y *revisions) keyGranted(index uint64, h *state.Hold) {
 		y.w.fail("entry %d: key %s is granted to %s with token %d, and held by %s with token %d", index, h.Path, h.Session, h.Token, old.Session, old.Token)
 	}
 	y.keys.held[h.Path], y.keys.counts[h.Path] = h, true
+	meta, end := y.keys.meta[h.Session], state.KeyStays
+	delay, err := time.ParseDuration(cmp.Or(meta[lockapi.MetaKeyDelay], lockapi.DefaultKeyDelay))
+	if meta[lockapi.MetaKeyBehavior] == lockapi.KeysDeleted {
+		end = state.KeyDeleted
+	}
+	if ms := delay.Milliseconds(); err != nil || h.Key != end || h.DelayMS != ms {
+		y.w.fail("entry %d: key %s is granted with end %d and a lock-delay of %d ms; the session has %v", index, h.Path, h.Key, h.DelayMS, meta)
+	}
+}
+
+// endsBy records a request that ends a session.
+func (y *revisions) endsBy(q *http.Request) {
+	id, closes := strings.CutPrefix(q.URL.Path, lockapi.RouteSessions+"/")
+	closes = closes && q.Method == http.MethodDelete
+	destroyed, destroys := strings.CutPrefix(q.URL.Path, "/v1/session/destroy/")
+	if destroys {
+		id = destroyed
+	}
+	if !closes && !destroys {
+		return
+	}
+	if y.keys.ways[id] == nil {
+		y.keys.ways[id] = map[bool]bool{}
+	}
+	y.keys.ways[id][destroys] = true
+}
+
+// endedAsCalled checks that a call ended each closed session, and that the
+// lock-delays are left if it was one of the door.
+func (y *revisions) endedAsCalled(index uint64, b state.Batch, out state.Outcome) {
+	for i := range b.Commands {
+		op, ok := b.Commands[i].Operation.(*state.CloseSession)
+		if ok && out.Results[i] == state.Done && !y.keys.ways[op.Session][op.Delays] {
+			y.w.fail("entry %d: session %s is closed with lock-delays %v; the calls have %v", index, op.Session, op.Delays, y.keys.ways[op.Session])
+		}
+	}
 }
 
 // keyReleased records that the file must change if it exists.

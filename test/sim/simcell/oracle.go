@@ -197,6 +197,7 @@ func (o *oracle) replay(p *process) bool {
 	o.transition(before, after, batch, out)
 	o.tabled(before, after)
 	o.revisions.take(after, out)
+	o.revisions.endedAsCalled(index, batch, out)
 	o.causes.take(before, after, out)
 	o.denials(place{index, l.Term}, batch, out)
 	return !o.w.failed()

@@ -75,8 +75,10 @@ func (y *revisions) note(index uint64, c state.Change) {
 	switch c := c.(type) {
 	case state.SessionOpened:
 		y.names[c.Session.ID] = c.Session.Name
+		y.keys.meta[c.Session.ID] = c.Session.Meta
 	case state.SessionEnded:
 		delete(y.names, c.Session.ID)
+		delete(y.keys.meta, c.Session.ID)
 	case state.Granted:
 		y.held[c.Hold.Token] = true
 		if c.Hold.Key != state.NoKey {

@@ -35,6 +35,7 @@ type answer struct {
 func (e *endpoint) RoundTrip(q *http.Request) (*http.Response, error) {
 	e.w.stats.Requests++
 	with := e.w.access.credential(e.from, q)
+	e.w.oracle.revisions.endsBy(q)
 	if e.w.requests++; e.w.requests > mostRequests(e.w.now()) {
 		e.w.fail("%s calls without end: %d requests, the last one %s %s", e.from, e.w.requests, q.Method, q.URL)
 	}
