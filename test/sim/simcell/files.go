@@ -205,7 +205,9 @@ func (u *user) queues(ctx context.Context, s *client.Session) {
 // them late.
 func (u *user) whileHeld(ctx context.Context, s *client.Session, h *client.Held) {
 	w, floor := u.newWrite(s.ID(), u.anyFile()), u.w.oracle.floor()
-	w.guards = []uint64{h.Token()}
+	for _, q := range locksOf(h) {
+		w.guards = append(w.guards, q.Token)
+	}
 	calling, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	stat, err := s.Put(calling, w.paths[0], []byte(u.w.oracle.intends(w).content), client.While(h))
