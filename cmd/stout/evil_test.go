@@ -83,12 +83,13 @@ var evilLines = []string{
 	"access enable --yes", "access enable --yes", "access disable --yes",
 	"certs new --dir PATH", "certs renew --dir PATH", "version",
 	"-s PATH status", "--ca-cert PATH status", "--token-file PATH status", "frob USER", "access rules USER", "status USER", "--USER",
+	"consul import --door PATH PATH", "consul import --door PATH",
 	"backup save evil.backup", // which no answer of that cell is
 }
 
 // unasked lists the commands that only print their subcommands or read a local
 // file.
-var unasked = []string{"rehearse", "backup", "backup show", "backup verify", "help", "completion", "completion bash", "completion zsh", "completion fish", "completion powershell", "member", "session", "token", "access", "certs"}
+var unasked = []string{"rehearse", "backup", "backup show", "backup verify", "help", "completion", "completion bash", "completion zsh", "completion fish", "completion powershell", "member", "session", "token", "access", "certs", "consul"}
 
 // Names, metadata, notes, paths and all other text from a cell never control
 // the terminal.
