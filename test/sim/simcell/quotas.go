@@ -142,7 +142,7 @@ func (o *oracle) overQuota(p *guestCall, err error) {
 			g = one
 		}
 	}
-	for at := p.floor; at < uint64(len(o.permits.by)); at++ {
+	for at := o.countedUntil(p.floor); at < uint64(len(o.permits.by)); at++ {
 		r := o.permits.by[at]
 		who, genuine := r.principal(p.sum, p.began)
 		if who == "" {
@@ -205,9 +205,17 @@ func (g *guest) checksUse() {
 	}
 	o.look()
 	o.w.stats.check("use of a principal")
-	if !o.since(g.asOf, func(s *state.State) bool { return countUse(s)[who] == all[who] }) {
-		o.w.fail("%s has counted %+v for %s, which was never so since entry %d; it has %+v", p.m.id, all[who], who, g.asOf, countUse(o.latest())[who])
+	asOf := o.countedUntil(g.asOf)
+	if !o.since(asOf, func(s *state.State) bool { return countUse(s)[who] == all[who] }) {
+		o.w.fail("%s has counted %+v for %s, which was never so since entry %d; it has %+v", p.m.id, all[who], who, asOf, countUse(o.latest())[who])
 	}
+}
+
+// countedUntil returns the last entry up to floor that the master has surely
+// counted. An entry may be reported by a read or an event before: the goroutine
+// that counts it may stall.
+func (o *oracle) countedUntil(floor uint64) uint64 {
+	return min(floor, o.reportedUntil(o.w.now()-lingers))
 }
 
 // quotaed lists the principals and groups that get quotas. The users are in none
