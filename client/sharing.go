@@ -18,10 +18,10 @@ import (
 // connection. The rules of a session stay the same: its own goroutine processes
 // its part of the answer like the answer to a keepalive of its own.
 //
-// Sessions whose ttls are within a factor of two form a circle. An answer
-// reaches all its sessions at once, so they share the next call, too. A session
-// that comes later does not disturb the call under way. It takes part in
-// another one, which ends at the same time.
+// Sessions with ttls within a factor of two form a circle. An answer reaches all
+// its sessions at once, so they share the next call, too. A session that comes
+// later does not disturb the call under way. It takes part in another one, which
+// ends at the same time.
 //
 // The master answers a shared call as soon as one session has an event. That
 // session then keeps itself alive until one of its calls has waited without an

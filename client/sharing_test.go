@@ -94,7 +94,7 @@ func TestSharedKeepalivesOfDifferentTTLs(t *testing.T) {
 	})
 }
 
-// The end of one session, or its events, are told at once and delay no other
+// The end of one session, and its events, arrive at once and delay no other
 // session.
 func TestSharedKeepaliveTellsOfOne(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {

@@ -415,8 +415,7 @@ func TestConsulManySessions(t *testing.T) {
 	})
 }
 
-// TestConsulSlowReaders: those who read a list slowly do not stop the lists of
-// others.
+// TestConsulSlowReaders: slow readers of a list do not stop the lists of others.
 func TestConsulSlowReaders(t *testing.T) {
 	withDoor(t, func(t *testing.T, a *doorAudience) {
 		a.ask("PUT", "kv/a", "1")

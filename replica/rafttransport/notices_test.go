@@ -195,8 +195,8 @@ func TestNoticesForTheSlower(t *testing.T) {
 	})
 }
 
-// TestNoNoticeWithoutWatchers: a follower where nobody watched at its last
-// acknowledgement is sent none, until somebody does.
+// TestNoNoticeWithoutWatchers: a follower that had no watchers at its last
+// acknowledgement gets no notice until it has one.
 func TestNoNoticeWithoutWatchers(t *testing.T) {
 	lead(t, func(t *testing.T, l *leader) {
 		answer := l.followers.answer
