@@ -126,6 +126,23 @@ func TestSharedKeepaliveTellsOfOne(t *testing.T) {
 	})
 }
 
+// A loss is noticed within a tenth of the ttl, also between two shared calls.
+func TestSharedKeepaliveNoticesALossInTime(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		all := openShared(t, c, 10)
+		for wait := 24 * time.Second; wait < 33*time.Second; wait += 70 * time.Millisecond {
+			h := lock(t, all[3], "/a")
+			time.Sleep(wait)
+			began := time.Now()
+			tc.ReleaseByForce("/a")
+			<-h.Done()
+			if took := time.Since(began); took > all[3].TTL()/10 {
+				t.Errorf("after %s a loss was noticed after %s", wait, took)
+			}
+		}
+	})
+}
+
 // Many events of a few sessions do not repeat the call for all others.
 func TestManyEventsLeaveTheSharedKeepalive(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
