@@ -32,6 +32,26 @@ func TestSilentMasterIsSuspectedInTime(t *testing.T) {
 	}
 }
 
+// TestRetiredReplicaGivesLeadershipAway: it wins the election that the others
+// make it win, and the next leader is another one.
+func TestRetiredReplicaGivesLeadershipAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cell := steered(t, 3)
+		defer cell.close()
+		leader := leads(t, cell.all)
+		before, _ := leader.Leading()
+		retired := without(cell.all, leader)[0]
+		retired.Retire()
+		if err := leader.Transfer(t.Context(), retired.ID()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // virtual
+		if term, _ := leads(t, without(cell.all, retired)).Leading(); term < before+2 {
+			t.Errorf("the leader's term is %d, and was %d before the retired replica won an election", term, before)
+		}
+	})
+}
+
 // leads waits, in virtual time, for one of the replicas to lead.
 func leads(t *testing.T, all []*Replica) *Replica {
 	t.Helper()

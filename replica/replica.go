@@ -345,6 +345,29 @@ func (r *Replica) Barrier(ctx context.Context) error {
 	}
 }
 
+// Retire makes this replica give leadership away whenever it has it, until Close.
+// A replica whose master has stopped still takes part in elections. If it won
+// one, the cell would have no master until Close.
+func (r *Replica) Retire() {
+	r.watching.Go(func() {
+		for {
+			changed, again := r.Changed(), make(<-chan time.Time)
+			if _, leads := r.Leading(); leads {
+				ctx, cancel := context.WithTimeout(context.Background(), r.opts.ElectionTimeout)
+				_ = r.Transfer(ctx, "") // it fails while no follower is up to date
+				cancel()
+				again = time.After(r.opts.HeartbeatTimeout / 10)
+			}
+			select {
+			case <-changed:
+			case <-again:
+			case <-r.quit:
+				return
+			}
+		}
+	})
+}
+
 // Transfer makes the named replica the leader, or the most suitable one if to
 // is empty. It returns when the library has made the transfer or given up.
 func (r *Replica) Transfer(ctx context.Context, to string) error {

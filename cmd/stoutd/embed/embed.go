@@ -300,6 +300,7 @@ func (r *Replica) close(ctx context.Context) error {
 		handOver, cancel := context.WithTimeout(ctx, r.config.ShutdownTimeout/2)
 		step("hand-over of mastership", r.master.Close(handOver))
 		cancel()
+		r.replica.Retire()
 	}
 	if r.faulty {
 		ended, cancel := context.WithCancel(ctx)

@@ -17,6 +17,9 @@ type Service struct {
 // The attempts must be in the order of their return.
 func Serve(attempts []history.Attempt) (s Service) {
 	var last time.Duration
+	if len(attempts) > 0 {
+		last = time.Duration(attempts[0].Call)
+	}
 	epochs := map[uint64]bool{}
 	for i := range attempts {
 		a := &attempts[i]
