@@ -40,6 +40,26 @@ func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 	})
 }
 
+// TestEndSessionRaisesTheLevel: the first call after an upgrade succeeds, before
+// the master asks the members by itself.
+func TestEndSessionRaisesTheLevel(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		c.set(func(f *fakeConf) {
+			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): 1}
+		})
+		m := c.office("r1").master
+		id := newSession(t, m, time.Minute)
+		end := &lockapi.EndSession{Session: id}
+		if err := m.EndSession(t.Context(), &Caller{}, end); !errors.Is(err, lockapi.CodeConflict) {
+			t.Errorf("while a replica does not know it: %v", err)
+		}
+		c.set(func(f *fakeConf) { f.level[founder("r3")] = state.Level })
+		if err := m.EndSession(t.Context(), &Caller{}, end); err != nil {
+			t.Errorf("when all know it: %v", err)
+		}
+	})
+}
+
 // TestEarlyOperationsAreRefused: an operation of a later level never gets into
 // the log.
 func TestEarlyOperationsAreRefused(t *testing.T) {

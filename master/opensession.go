@@ -100,6 +100,9 @@ func (m *Master) closeSession(by *Caller, op *state.CloseSession) error {
 		if _, ok := o.fromMemory(op); ok {
 			return nil
 		}
+		if err := o.readyFor(op); err != nil {
+			return err
+		}
 		_, err := o.proposeEnd(by, op, op.Session)
 		return err
 	})

@@ -43,7 +43,7 @@ var (
 	noStore      = []string{"no-store"}
 	allHeaders   = []string{"*"}
 	allMethods   = []string{"GET, HEAD, PUT, POST, DELETE, PATCH"}
-	askedHeaders = []string{"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Stout-Forward"}
+	askedHeaders = []string{"Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Stout-Forward, X-Consul-Token"}
 	tenMinutes   = []string{"600"}
 	yes          = []string{"true"}
 )

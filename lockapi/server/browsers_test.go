@@ -200,7 +200,7 @@ func TestPagesWithAccess(t *testing.T) {
 	page := []string{"Origin", ui, "Sec-Fetch-Site", "cross-site"}
 	asked := callAs(t, n, "OPTIONS", n.addr, "/v1/files/p/f", "", append(page, "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "authorization")...)
 	asked.wantStatus(t, http.StatusNoContent)
-	for _, name := range []string{"Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "Last-Event-ID"} {
+	for _, name := range []string{"Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "Last-Event-ID", "X-Consul-Token"} {
 		if !strings.Contains(asked.header.Get("Access-Control-Allow-Headers"), name) {
 			t.Errorf("%s may not be sent: %v", name, asked.header)
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,20 +76,19 @@ func prepareForDoor(r *http.Request) {
 // routeRenew is the door's route that keeps a session alive.
 const routeRenew = consul.Prefix + "/v1/session/renew/{name}"
 
-// takeToken moves a token to the header in which the API expects it. It never
+// takeToken moves a token to the header in which the API expects it. Of several,
+// the query's comes first and then X-Consul-Token, as with Consul. It never
 // stays in the query, which is forwarded.
 func takeToken(r *http.Request) {
 	token := r.Header.Get("X-Consul-Token")
 	if strings.Contains(r.URL.RawQuery, "token=") {
 		if q, err := url.ParseQuery(r.URL.RawQuery); err == nil {
-			if token == "" {
-				token = q.Get("token")
-			}
+			token = cmp.Or(q.Get("token"), token)
 			q.Del("token")
 			r.URL.RawQuery = q.Encode()
 		}
 	}
-	if token != "" && len(r.Header[headerAuthorization]) == 0 {
+	if token != "" {
 		r.Header[headerAuthorization] = []string{"Bearer " + token}
 	}
 }
@@ -136,7 +136,7 @@ func (x *exchange) enterDoor(endpoint string) error {
 	if call.IsLocal() {
 		return x.describeCell(call)
 	}
-	return x.dispatch(task{repeatable: call.Reads || call.Frees, stale: call.Stale, run: func(ctx context.Context) (int, any, error) {
+	return x.dispatch(task{repeatable: call.Reads || call.Repeats, stale: call.Stale, run: func(ctx context.Context) (int, any, error) {
 		if err := x.pace(call.Frees); err != nil {
 			return 0, nil, err
 		}

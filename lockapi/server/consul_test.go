@@ -509,6 +509,8 @@ func TestConsulTokens(t *testing.T) {
 		{"PUT", "kv/app/x", []string{"Authorization", "Bearer " + a.Token}, 200},
 		{"PUT", "kv/other", []string{"X-Consul-Token", a.Token}, 403},
 		{"PUT", "kv/app/x", []string{"X-Consul-Token", "nonsense"}, 403},
+		{"PUT", "kv/app/x", []string{"X-Consul-Token", "nonsense", "Authorization", "Bearer " + a.Token}, 403},
+		{"PUT", "kv/app/x?token=" + a.Token, []string{"X-Consul-Token", "nonsense"}, 200},
 		{"DELETE", "kv/app/?recurse", []string{"X-Consul-Token", a.Token}, 200},
 		{"DELETE", "kv/?recurse", []string{"X-Consul-Token", a.Token}, 403},
 		{"GET", "kv/other", []string{"X-Consul-Token", a.Token}, 403},

@@ -49,6 +49,8 @@ type Call struct {
 	Stale bool   // this replica's own state is enough
 	Reads bool   // it changes nothing
 	Frees bool   // it keeps or frees what the caller has
+	// Repeats is set if a second call after the first has the same answer.
+	Repeats bool
 	// Watch is set for a blocking query.
 	Watch *Watch
 	// Query is the request's query without the parameters of a blocking query.

@@ -109,3 +109,23 @@ func TestRollUp(t *testing.T) {
 		}
 	}
 }
+
+// TestReleasesAreNotHeldBack: calls that keep or free have room of their own in
+// a caller's calls per second. A release is not sent twice, because the second
+// answer would be false.
+func TestReleasesAreNotHeldBack(t *testing.T) {
+	for _, test := range []struct {
+		endpoint, query string
+		frees, repeats  bool
+	}{
+		{"/v1/kv/", "release=S", true, false},
+		{"/v1/kv/", "acquire=S", false, false},
+		{"/v1/session/renew/", "", true, true},
+		{"/v1/session/destroy/", "", true, true},
+	} {
+		c, err := Parse(&Request{Method: "PUT", Endpoint: test.endpoint, Argument: "a", Query: test.query})
+		if err != nil || c.Frees != test.frees || c.Repeats != test.repeats {
+			t.Errorf("%s?%s: %+v %v", test.endpoint, test.query, c, err)
+		}
+	}
+}

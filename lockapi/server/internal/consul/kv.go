@@ -177,6 +177,7 @@ func parsePut(r *Request, q url.Values, c *Call) error {
 		op.Verb, op.Session = lockapi.KeyLock, q.Get("acquire")
 	case q.Has("release"):
 		op.Verb, op.Session = lockapi.KeyUnlock, q.Get("release")
+		c.Frees = true
 	}
 	if op.Index, err = number(q, "cas"); err != nil {
 		return err

@@ -181,7 +181,7 @@ func parseDestroy(r *Request, _ url.Values, c *Call) error {
 	if err != nil {
 		return err
 	}
-	c.Frees = true
+	c.Frees, c.Repeats = true, true
 	c.run = func(ctx context.Context, o Office) (*Reply, error) {
 		if _, _, err := o.Do(ctx, &lockapi.EndSession{Session: id}); err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func parseRenew(r *Request, _ url.Values, c *Call) error {
 	if err != nil {
 		return err
 	}
-	c.Frees = true
+	c.Frees, c.Repeats = true, true
 	c.run = func(ctx context.Context, o Office) (*Reply, error) {
 		_, _, err := o.Do(ctx, &lockapi.KeepAlive{Session: id})
 		var found []entry
