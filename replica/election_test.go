@@ -32,8 +32,8 @@ func TestSilentMasterIsSuspectedInTime(t *testing.T) {
 	}
 }
 
-// TestRetiredReplicaGivesLeadershipAway: it wins the election that the others
-// make it win, and the next leader is another one.
+// TestRetiredReplicaGivesLeadershipAway: it wins the election that another
+// replica makes it win, and has another leader elected.
 func TestRetiredReplicaGivesLeadershipAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 3)
@@ -50,6 +50,28 @@ func TestRetiredReplicaGivesLeadershipAway(t *testing.T) {
 			t.Errorf("the leader's term is %d, and was %d before the retired replica won an election", term, before)
 		}
 	})
+}
+
+// TestSuccessorAnswers: leadership goes to a replica that answers, and not to one
+// that is down and has as many entries.
+func TestSuccessorAnswers(t *testing.T) {
+	for i := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			cell := steered(t, 3)
+			defer cell.close()
+			leader := leads(t, cell.all)
+			time.Sleep(time.Second) // virtual
+			others := without(cell.all, leader)
+			cell.cut(others[i])
+			time.Sleep(200 * time.Millisecond) // virtual
+			if err := leader.Transfer(t.Context(), ""); err != nil {
+				t.Error(err)
+			}
+			if next := leads(t, others); next != others[1-i] {
+				t.Errorf("%s leads", next.ID())
+			}
+		})
+	}
 }
 
 // leads waits, in virtual time, for one of the replicas to lead.

@@ -369,17 +369,17 @@ func (r *Replica) Retire() {
 }
 
 // Transfer makes the named replica the leader, or the most suitable one if to
-// is empty. It returns when the library has made the transfer or given up.
+// is empty. It returns when the library has made the transfer or given up. By
+// itself the library may choose a replica that is down.
 func (r *Replica) Transfer(ctx context.Context, to string) error {
-	var future raft.Future
-	if to == "" {
-		future = r.raft.LeadershipTransfer()
-	} else {
-		server, err := r.voter(to)
-		if err != nil {
+	server, ok := raft.Server{}, false
+	if to != "" {
+		var err error
+		if server, err = r.voter(to); err != nil {
 			return err
 		}
-		future = r.raft.LeadershipTransferToServer(server.ID, server.Address)
+	} else if server, ok = r.wire.Successor(r.self(), r.servers(), r.term()); !ok {
+		return errors.New("no other replica that votes has answered this one in its term")
 	}
-	return wait.Do(ctx, future.Error)
+	return wait.Do(ctx, r.raft.LeadershipTransferToServer(server.ID, server.Address).Error)
 }

@@ -44,6 +44,8 @@ type acknowledged struct {
 	upTo   map[raft.ServerID]uint64
 	errors map[raft.ServerID]error  // why a follower is sent no more messages
 	count  map[raft.ServerID]uint64 // number of answers received
+	calls  uint64                   // number of answers of all
+	last   map[raft.ServerID]uint64 // calls at the last answer
 	refuse map[raft.ServerID]error  // why a follower accepts no entries
 }
 
@@ -57,7 +59,7 @@ func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err
 	defer a.mu.Unlock()
 	if term > a.term {
 		a.term, a.upTo, a.errors, a.count = term, map[raft.ServerID]uint64{}, map[raft.ServerID]error{}, map[raft.ServerID]uint64{}
-		a.refuse = map[raft.ServerID]error{}
+		a.refuse, a.calls, a.last = map[raft.ServerID]error{}, 0, map[raft.ServerID]uint64{}
 	}
 	if term < a.term {
 		return 0, nil // the follower knows of a later term, or will
@@ -95,6 +97,8 @@ func (a *acknowledged) took(id raft.ServerID, term, index uint64) {
 	more := false
 	if term == a.term {
 		a.count[id]++
+		a.calls++
+		a.last[id] = a.calls
 		if index > 0 {
 			delete(a.refuse, id)
 		}
@@ -129,6 +133,27 @@ func (a *acknowledged) elsewhere(self raft.ServerID, servers []raft.Server, inde
 		}
 	}
 	return have > voters/2
+}
+
+// successor returns the voter among servers, other than self, that has
+// acknowledged most in a term; of several the one that answered last, because
+// the others may be down. It is false if none has acknowledged anything.
+func (a *acknowledged) successor(self raft.ServerID, servers []raft.Server, term uint64) (best raft.Server, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if term != a.term {
+		return best, false
+	}
+	for _, s := range servers {
+		upTo, last := a.upTo[s.ID], a.last[s.ID]
+		if s.ID == self || s.Suffrage != raft.Voter || upTo == 0 || a.errors[s.ID] != nil || a.refuse[s.ID] != nil {
+			continue
+		}
+		if most := a.upTo[best.ID]; upTo > most || upTo == most && last > a.last[best.ID] {
+			best, ok = s, true
+		}
+	}
+	return best, ok
 }
 
 // answers returns the number of a follower's answers in the latest term that

@@ -267,3 +267,37 @@ func TestMajorityElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// TestSuccessor: it has acknowledged most; of equal ones, it answered last.
+func TestSuccessor(t *testing.T) {
+	out, followers, send, _ := leaderOf(t)
+	followers.last = map[raft.ServerID]uint64{"a": 9, "b": 9, "c": 9, "n": 9}
+	servers := []raft.Server{{ID: "self"}, {ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "n", Suffrage: raft.Nonvoter}}
+	is := func(when string, term uint64, want raft.ServerID) {
+		t.Helper()
+		if got, ok := out.Successor("self", servers, term); got.ID != want || ok != (want != "") {
+			t.Errorf("%s: %q %v, want %q", when, got.ID, ok, want)
+		}
+	}
+	acknowledge := func(term, upTo uint64, ids ...raft.ServerID) {
+		for _, id := range ids {
+			if err := send(id, term, upTo-1, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	acknowledge(2, 1, "a")
+	is("another term", 3, "")
+	acknowledge(2, 2, "b", "n")
+	is("most entries of a voter", 2, "b")
+	acknowledge(2, 2, "a", "c")
+	is("as many, and the last answer", 2, "c")
+	if err := send("b", 2, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	is("after a heartbeat", 2, "b")
+	if err := send("a", 3, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	is("nothing acknowledged in a new term", 3, "")
+}

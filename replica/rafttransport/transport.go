@@ -99,6 +99,13 @@ func (t Transport) Elsewhere(self raft.ServerID, servers []raft.Server, index, t
 	return t.acks.elsewhere(self, servers, index, term)
 }
 
+// Successor returns the voter among servers, other than self, that can best
+// take over from this leader of a term: it has acknowledged most, and still
+// answers. It is false if no voter has acknowledged an entry.
+func (t Transport) Successor(self raft.ServerID, servers []raft.Server, term uint64) (raft.Server, bool) {
+	return t.acks.successor(self, servers, term)
+}
+
 // Answers counts the messages of this leader that a follower, by its server id,
 // has answered in the current term.
 func (t Transport) Answers(server string) uint64 { return t.acks.answers(raft.ServerID(server)) }

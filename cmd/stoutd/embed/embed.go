@@ -298,9 +298,8 @@ func (r *Replica) close(ctx context.Context) error {
 	// state.
 	if r.master != nil && !r.faulty {
 		handOver, cancel := context.WithTimeout(ctx, r.config.ShutdownTimeout/2)
-		step("hand-over of mastership", r.master.Close(handOver))
+		step("hand-over of mastership", r.leave(handOver))
 		cancel()
-		r.replica.Retire()
 	}
 	if r.faulty {
 		ended, cancel := context.WithCancel(ctx)
@@ -331,6 +330,13 @@ func (r *Replica) close(ctx context.Context) error {
 	}
 	step("closing the audit log", r.audit.Close(last))
 	return errors.Join(errs...)
+}
+
+// leave hands mastership over for good. The replica then helps the others to elect a
+// master until it is closed.
+func (r *Replica) leave(ctx context.Context) error {
+	defer r.replica.Retire()
+	return r.master.Close(ctx)
 }
 
 // atMost calls a step without a context. It abandons the step when ctx has ended and

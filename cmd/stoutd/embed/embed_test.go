@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +143,40 @@ func TestThreeInOneProcess(t *testing.T) {
 				t.Errorf("the log of %s: %s", cell[i].ID, &logs[i])
 			}
 		}
+	}
+}
+
+// TestReplicaThatLeavesIsNoMaster: a replica that waits for the end of its calls may
+// win an election. The cell has a master nevertheless.
+func TestReplicaThatLeavesIsNoMaster(t *testing.T) {
+	var all []*Replica
+	for _, c := range cellOf(t, 3) {
+		all = append(all, start(t, c))
+	}
+	for _, r := range all {
+		ready(t, r)
+		defer stop(t, r)
+	}
+	acquire(t, all...)
+	i := slices.IndexFunc(all, func(r *Replica) bool { return r.replica.Leader() != r.config.ID })
+	leaving, others := all[i], slices.Delete(slices.Clone(all), i, i+1)
+	if err := leaving.leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	term := func() (term uint64) {
+		for _, r := range all {
+			now, _ := r.replica.Leading()
+			term = max(term, now)
+		}
+		return term
+	}
+	before := term()
+	for _, r := range others {
+		_ = r.replica.Transfer(t.Context(), leaving.config.ID)
+	}
+	acquire(t, others...)
+	if now := term(); now < before+2 {
+		t.Errorf("term %d after %d: the replica that left won no election", now, before)
 	}
 }
 
