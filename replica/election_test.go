@@ -32,29 +32,29 @@ func TestSilentMasterIsSuspectedInTime(t *testing.T) {
 	}
 }
 
-// TestRetiredReplicaGivesLeadershipAway: it wins the election that another
+// TestFollowerForGood: it wins the election that another
 // replica makes it win, and has another leader elected.
-func TestRetiredReplicaGivesLeadershipAway(t *testing.T) {
+func TestFollowerForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cell := steered(t, 3)
 		defer cell.close()
 		leader := leads(t, cell.all)
 		before, _ := leader.Leading()
-		retired := without(cell.all, leader)[0]
-		retired.Retire()
-		if err := leader.Transfer(t.Context(), retired.ID()); err != nil {
+		leaving := without(cell.all, leader)[0]
+		leaving.Follow()
+		if err := leader.Transfer(t.Context(), leaving.ID()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second) // virtual
-		if term, _ := leads(t, without(cell.all, retired)).Leading(); term < before+2 {
-			t.Errorf("the leader's term is %d, and was %d before the retired replica won an election", term, before)
+		if term, _ := leads(t, without(cell.all, leaving)).Leading(); term < before+2 {
+			t.Errorf("the leader's term is %d, and was %d before the leaving replica won an election", term, before)
 		}
 	})
 }
 
-// TestSuccessorAnswers: leadership goes to a replica that answers, and not to one
+// TestTransferNeedsAnswers: leadership goes to a replica that answers, and not to one
 // that is down and has as many entries.
-func TestSuccessorAnswers(t *testing.T) {
+func TestTransferNeedsAnswers(t *testing.T) {
 	for i := range 2 {
 		synctest.Test(t, func(t *testing.T) {
 			cell := steered(t, 3)

@@ -345,10 +345,10 @@ func (r *Replica) Barrier(ctx context.Context) error {
 	}
 }
 
-// Retire makes this replica give leadership away whenever it has it, until Close.
+// Follow makes this replica give leadership away whenever it has it, until Close.
 // A replica whose master has stopped still takes part in elections. If it won
 // one, the cell would have no master until Close.
-func (r *Replica) Retire() {
+func (r *Replica) Follow() {
 	r.watching.Go(func() {
 		for {
 			changed, again := r.Changed(), make(<-chan time.Time)
@@ -378,7 +378,7 @@ func (r *Replica) Transfer(ctx context.Context, to string) error {
 		if server, err = r.voter(to); err != nil {
 			return err
 		}
-	} else if server, ok = r.wire.Successor(r.self(), r.servers(), r.term()); !ok {
+	} else if server, ok = r.wire.Target(r.self(), r.servers(), r.term()); !ok {
 		return errors.New("no other replica that votes has answered this one in its term")
 	}
 	return wait.Do(ctx, r.raft.LeadershipTransferToServer(server.ID, server.Address).Error)

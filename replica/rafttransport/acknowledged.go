@@ -135,10 +135,10 @@ func (a *acknowledged) elsewhere(self raft.ServerID, servers []raft.Server, inde
 	return have > voters/2
 }
 
-// successor returns the voter among servers, other than self, that has
+// target returns the voter among servers, other than self, that has
 // acknowledged most in a term; of several the one that answered last, because
 // the others may be down. It is false if none has acknowledged anything.
-func (a *acknowledged) successor(self raft.ServerID, servers []raft.Server, term uint64) (best raft.Server, ok bool) {
+func (a *acknowledged) target(self raft.ServerID, servers []raft.Server, term uint64) (best raft.Server, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if term != a.term {

@@ -268,14 +268,14 @@ func TestMajorityElsewhere(t *testing.T) {
 	})
 }
 
-// TestSuccessor: it has acknowledged most; of equal ones, it answered last.
-func TestSuccessor(t *testing.T) {
+// TestTarget: it has acknowledged most; of equal ones, it answered last.
+func TestTarget(t *testing.T) {
 	out, followers, send, _ := leaderOf(t)
 	followers.last = map[raft.ServerID]uint64{"a": 9, "b": 9, "c": 9, "n": 9}
 	servers := []raft.Server{{ID: "self"}, {ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "n", Suffrage: raft.Nonvoter}}
 	is := func(when string, term uint64, want raft.ServerID) {
 		t.Helper()
-		if got, ok := out.Successor("self", servers, term); got.ID != want || ok != (want != "") {
+		if got, ok := out.Target("self", servers, term); got.ID != want || ok != (want != "") {
 			t.Errorf("%s: %q %v, want %q", when, got.ID, ok, want)
 		}
 	}

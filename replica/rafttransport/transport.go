@@ -99,11 +99,11 @@ func (t Transport) Elsewhere(self raft.ServerID, servers []raft.Server, index, t
 	return t.acks.elsewhere(self, servers, index, term)
 }
 
-// Successor returns the voter among servers, other than self, that can best
+// Target returns the voter among servers, other than self, that can best
 // take over from this leader of a term: it has acknowledged most, and still
 // answers. It is false if no voter has acknowledged an entry.
-func (t Transport) Successor(self raft.ServerID, servers []raft.Server, term uint64) (raft.Server, bool) {
-	return t.acks.successor(self, servers, term)
+func (t Transport) Target(self raft.ServerID, servers []raft.Server, term uint64) (raft.Server, bool) {
+	return t.acks.target(self, servers, term)
 }
 
 // Answers counts the messages of this leader that a follower, by its server id,

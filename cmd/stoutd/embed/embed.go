@@ -335,7 +335,7 @@ func (r *Replica) close(ctx context.Context) error {
 // leave hands mastership over for good. The replica then helps the others to elect a
 // master until it is closed.
 func (r *Replica) leave(ctx context.Context) error {
-	defer r.replica.Retire()
+	defer r.replica.Follow()
 	return r.master.Close(ctx)
 }
 
