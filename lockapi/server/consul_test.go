@@ -478,6 +478,40 @@ func TestConsulFull(t *testing.T) {
 	}
 }
 
+// TestConsulBesideAnOlderMaster: a replica has the door before its master does.
+// The master's refusals then read as Consul's, and none looks like a missing key.
+func TestConsulBesideAnOlderMaster(t *testing.T) {
+	var refusal atomic.Pointer[lockapi.Error]
+	master := startOther(t, func(w http.ResponseWriter, _ *http.Request) {
+		e := refusal.Load()
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(e.Code.Status())
+		_ = json.NewEncoder(w).Encode(e)
+	})
+	replica := startNode(t, "r2", nil)
+	replica.setMaster(3, "r1", master.URL)
+	door := startDoor(t, replica.server)
+	const without = "No cluster leader: the master runs a release without the door"
+	for _, x := range []struct {
+		method  string
+		refusal lockapi.Code
+		status  int
+		want    string
+	}{
+		{"GET", lockapi.CodeNotFound, 500, without},
+		{"PUT", lockapi.CodeNotFound, 500, without},
+		{"DELETE", lockapi.CodeMethodNotAllowed, 500, without},
+		{"PUT", lockapi.CodePermissionDenied, 403, "Permission denied: why"},
+		{"PUT", lockapi.CodeTooMany, 429, "why"},
+	} {
+		refusal.Store(lockapi.Errorf(x.refusal, "why"))
+		r := call(t, x.method, door+"kv/a", "")
+		if r.status != x.status || !strings.HasPrefix(r.body, x.want) || r.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("%s, refused with %s: %d %s %q; want %d %q", x.method, x.refusal, r.status, r.header.Get("Content-Type"), r.body, x.status, x.want)
+		}
+	}
+}
+
 // TestConsulTokens: with access on the door takes tokens in each form that
 // Consul's clients have, and rules at paths decide.
 func TestConsulTokens(t *testing.T) {
