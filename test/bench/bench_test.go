@@ -52,6 +52,8 @@ func TestParseRefuses(t *testing.T) {
 		"secured --secure":            "leave --secure",
 		"read --rules 10":             "--rules 10:",
 		"idle --clients -1":           "--clients -1:",
+		"handover --via door":         "handover does not go through the door",
+		"get --via door --server x":   "--via door applies to a cell that bench starts",
 		"read --no-such-flag":         "no-such-flag",
 		"cycle --n 0 --ttl 1ms --n x": "invalid argument",
 	} {

@@ -74,6 +74,22 @@ func TestAgainstACell(t *testing.T) {
 	}
 }
 
+// TestThroughTheDoor runs the works that a cell's doors can take, also with TLS
+// and access control.
+func TestThroughTheDoor(t *testing.T) {
+	testrun.E2E(t)
+	t.Parallel()
+	for _, secure := range []string{"", " --secure --access"} {
+		rows, table := measured(t, "cycle read refuse put get cas --n 2 --via http,door --runs 1 --warmup 100ms --duration 200ms"+secure)
+		if len(rows) != 12 {
+			t.Errorf("%d rows\n%s", len(rows), table)
+		}
+		for _, row := range rows {
+			checkLoop(t, row.Loop, row.Work, row.Via)
+		}
+	}
+}
+
 // TestLoadsThatHurt runs two such loads as small as possible: the other client
 // is served and measured, and the figures are shown.
 func TestLoadsThatHurt(t *testing.T) {
@@ -97,8 +113,8 @@ func TestLoadsThatHurt(t *testing.T) {
 func TestManyWatchers(t *testing.T) {
 	testrun.E2E(t)
 	t.Parallel()
-	rows, table := measured(t, "fanout --n 8 --via sdk,http --runs 1 --warmup 50ms --duration 200ms")
-	if len(rows) != 2 || !strings.Contains(table, "last event") {
+	rows, table := measured(t, "fanout --n 8 --via sdk,http,door --runs 1 --warmup 50ms --duration 200ms")
+	if len(rows) != 3 || !strings.Contains(table, "last event") {
 		t.Fatalf("%d rows\n%s", len(rows), table)
 	}
 	for _, row := range rows {

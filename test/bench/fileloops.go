@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stoutlock/stout/test/bench/internal/load"
 	"github.com/stoutlock/stout/test/bench/internal/target"
@@ -13,18 +14,21 @@ import (
 const fileBytes = 1 << 10
 
 // letter is the content of a file that is written again and again: text that
-// differs each time.
+// differs each time, also from that of other letters. Through the door an equal
+// write would be no change.
 type letter struct {
 	content []byte
-	serial  int
+	serial  int64
 }
 
-func newLetter() *letter { return &letter{content: bytes.Repeat([]byte{'.'}, fileBytes)} }
+func newLetter() *letter {
+	return &letter{content: bytes.Repeat([]byte{'.'}, fileBytes), serial: time.Now().UnixNano()}
+}
 
 // next returns the next content. It is valid until the following call.
 func (l *letter) next() []byte {
 	l.serial++
-	copy(l.content, fmt.Sprintf("%16d\n", l.serial))
+	copy(l.content, fmt.Sprintf("%20d\n", l.serial))
 	return l.content
 }
 

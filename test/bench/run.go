@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -58,7 +59,7 @@ type bench struct {
 
 func (b *bench) runAll(ctx context.Context) (err error) {
 	b.progress.note("waiting for the cell")
-	b.cell, err = target.Open(ctx, target.Options{URLs: b.servers, Binary: b.stoutd, Args: b.stoutdArgs, Dir: b.dir, Secure: b.secure, Access: b.access, Rules: b.rules})
+	b.cell, err = target.Open(ctx, target.Options{URLs: b.servers, Binary: b.stoutd, Args: b.stoutdArgs, Dir: b.dir, Secure: b.secure, Access: b.access, Rules: b.rules, Doors: slices.Contains(b.via, target.Door)})
 	if err != nil {
 		return err
 	}

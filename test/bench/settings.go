@@ -56,7 +56,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.Usage = func() { usage(stderr, f) }
 	f.IntSliceVar(&s.sessions, "n", nil, "numbers of sessions, such as 1,8,64 (default: each work's own)")
 	f.IntVar(&s.programs, "clients", 0, "clients that share the sessions of idle and return (default: one per session of idle, one for all of return)")
-	f.StringSliceVar(&s.via, "via", []string{target.SDK}, "how to call: sdk, http, or sdk,http")
+	f.StringSliceVar(&s.via, "via", []string{target.SDK}, "how to call, such as sdk,http: sdk, http, or door (as Consul's clients)")
 	f.Float64SliceVar(&s.rates, "rate", nil, "open loop: operations per second, one or more rates (default: closed loop)")
 	f.IntVar(&s.runs, "runs", 3, "runs of each measurement")
 	f.DurationVar(&s.warmup, "warmup", 2*time.Second, "unmeasured load before each run")
@@ -113,8 +113,11 @@ func (s *settings) validate() error {
 		bad("--clients %d: want at least 1, or 0 for the default", s.programs)
 	}
 	for _, v := range s.via {
-		if v != target.SDK && v != target.HTTP {
-			bad("--via %q: want %q or %q", v, target.SDK, target.HTTP)
+		if v != target.SDK && v != target.HTTP && v != target.Door {
+			bad("--via %q: want %q, %q or %q", v, target.SDK, target.HTTP, target.Door)
+		}
+		if v == target.Door {
+			s.validateDoor(bad)
 		}
 	}
 	for _, r := range s.rates {
@@ -151,6 +154,18 @@ func (s *settings) validate() error {
 		bad("--rules %d: want at least 0, and --access or the work secured", s.rules)
 	}
 	return errors.Join(errs...)
+}
+
+// validateDoor refuses what cannot be measured at the door.
+func (s *settings) validateDoor(bad func(string, ...any)) {
+	if len(s.servers) > 0 {
+		bad("--via door applies to a cell that bench starts, not to one given by --server")
+	}
+	for _, name := range s.works {
+		if k := findWork(name); k != nil && !k.atDoor {
+			bad("%s does not go through the door: leave --via door out", name)
+		}
+	}
 }
 
 // numbers returns the requested numbers of sessions, or else a work's own.

@@ -150,7 +150,7 @@ func elsewhere(first int, dir string, pairs ...string) *strings.Replacer {
 		"10.0.0.4:7101", fmt.Sprintf("127.0.0.1:%d", first+3), "10.0.0.4:7201", fmt.Sprintf("127.0.0.1:%d", first+103),
 		"10.0.0.1:7201", fmt.Sprintf("127.0.0.1:%d", first+110),
 		"/var/lib/stoutd --id r1", filepath.Join(dir, "restored")+" --id r1")
-	pairs = append(pairs, "localhost:7301", fmt.Sprintf("localhost:%d", first+50), "localhost:7302", fmt.Sprintf("localhost:%d", first+51),
+	pairs = append(pairs, "localhost:7301", fmt.Sprintf("localhost:%d", first+50), "localhost:7302", fmt.Sprintf("localhost:%d", first+51), "localhost:8500", fmt.Sprintf("localhost:%d", first+52),
 		"/etc/stout", filepath.Join(dir, "etc"), "/var/lib/stoutd", filepath.Join(dir, "lib"))
 	return strings.NewReplacer(pairs...)
 }

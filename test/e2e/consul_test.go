@@ -1,14 +1,12 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,7 +20,7 @@ const withDoor = "--consul-listen=127.0.0.1:0"
 
 // door sends a request to the door of a replica and returns its answer.
 func door(ctx context.Context, r *cell.Replica, method, path, body string) (status int, index uint64, text string, err error) {
-	addr, err := doorAddr(r)
+	addr, err := r.Door()
 	if err != nil {
 		return 0, 0, "", err
 	}
@@ -38,24 +36,6 @@ func door(ctx context.Context, r *cell.Replica, method, path, body string) (stat
 	answer, err := io.ReadAll(resp.Body)
 	index, _ = strconv.ParseUint(resp.Header.Get("X-Consul-Index"), 10, 64)
 	return resp.StatusCode, index, string(answer), err
-}
-
-// doorAddr finds the address of a replica's door in its log.
-func doorAddr(r *cell.Replica) (addr string, err error) {
-	log, err := os.ReadFile(r.LogFile)
-	if err != nil {
-		return "", err
-	}
-	for line := range bytes.Lines(log) {
-		var entry struct{ Consul string }
-		if json.Unmarshal(line, &entry) == nil && entry.Consul != "" {
-			addr = entry.Consul // the latest run's
-		}
-	}
-	if addr == "" {
-		err = fmt.Errorf("%s has no door", r.ID)
-	}
-	return addr, err
 }
 
 func keySession(ctx context.Context, r *cell.Replica, body string) (string, error) {

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ type Options struct {
 	Secure bool // with TLS everywhere
 	Access bool // with access control; the load's calls send a token
 	Rules  int  // access rules, besides the rule for the load
+	Doors  bool // with a door for Consul's clients at each replica
 }
 
 // Cell is a running cell. The caller must Close it.
@@ -78,6 +80,9 @@ func (c *Cell) start(ctx context.Context, o Options) (err error) {
 		if own.RootToken, err = c.foundingToken(o.Dir); err != nil {
 			return err
 		}
+	}
+	if o.Doors {
+		own.Args = append(slices.Clone(o.Args), "--consul-listen=127.0.0.1:0")
 	}
 	if c.own, err = cell.Start(own); err != nil {
 		return err
@@ -122,7 +127,18 @@ func (c *Cell) Refresh(ctx context.Context) error {
 }
 
 // Way returns the addresses and credentials for the load.
-func (c *Cell) Way() Way { return Way{URLs: c.urls, TLS: c.tls(), Token: c.token} }
+func (c *Cell) Way() Way {
+	way := Way{URLs: c.urls, TLS: c.tls(), Token: c.token, Doors: map[string]string{}}
+	if c.own == nil {
+		return way
+	}
+	for _, r := range c.own.Replicas() {
+		if addr, err := r.Door(); err == nil {
+			way.Doors[r.URL] = strings.TrimSuffix(r.URL, r.Addr()) + addr
+		}
+	}
+	return way
+}
 
 // tls returns the configuration of its clients; nil without TLS.
 func (c *Cell) tls() *tls.Config {

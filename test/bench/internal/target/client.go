@@ -68,13 +68,15 @@ var ErrAbsent = errors.New("a required file does not exist")
 const (
 	SDK  = "sdk"
 	HTTP = "http"
+	Door = "door" // by plain HTTP, as Consul's clients do
 )
 
 // Way is the addresses and credentials to reach a cell.
 type Way struct {
-	URLs  []string    // base URLs of its replicas
-	TLS   *tls.Config // nil for plain HTTP
-	Token string      // sent in calls; empty: none
+	URLs  []string          // base URLs of its replicas
+	Doors map[string]string // base URLs of their doors for Consul's clients, by URL
+	TLS   *tls.Config       // nil for plain HTTP
+	Token string            // sent in calls; empty: none
 }
 
 // SDK makes a client of the Go package.
@@ -93,8 +95,10 @@ func NewClient(via string, way Way) (Client, error) {
 		return newSDK(way)
 	case HTTP:
 		return NewRaw(way), nil
+	case Door:
+		return newDoor(way)
 	}
-	return nil, fmt.Errorf("unknown way to make calls %q; want %q or %q", via, SDK, HTTP)
+	return nil, fmt.Errorf("unknown way to make calls %q; want %q, %q or %q", via, SDK, HTTP, Door)
 }
 
 // Clients makes n clients. Each represents a separate program with its own

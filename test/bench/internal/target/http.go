@@ -23,7 +23,8 @@ import (
 type Raw struct {
 	transport *http.Transport
 	urls      []string
-	bearer    []string // the value of Authorization; nil: none
+	doors     map[string]string // by the URL of the API; nil: urls are the API's
+	bearer    []string          // the value of Authorization; nil: none
 	base      atomic.Pointer[string]
 	turn      atomic.Int64
 }
@@ -83,10 +84,16 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // call is Call with header fields. in may also be the content of a file, which
 // is sent unchanged.
 func (c *Raw) call(ctx context.Context, method, pathAndQuery string, fields http.Header, in, out any) error {
+	_, err := c.exchange(ctx, method, pathAndQuery, fields, in, out)
+	return err
+}
+
+// exchange is call, and returns the header of a successful answer.
+func (c *Raw) exchange(ctx context.Context, method, pathAndQuery string, fields http.Header, in, out any) (http.Header, error) {
 	base := c.base.Load()
 	req, err := http.NewRequestWithContext(ctx, method, *base+pathAndQuery, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	maps.Copy(req.Header, fields)
 	if c.bearer != nil {
@@ -96,7 +103,7 @@ func (c *Raw) call(ctx context.Context, method, pathAndQuery string, fields http
 		body, isFile := in.([]byte)
 		if !isFile {
 			if body, err = json.Marshal(in); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -104,23 +111,23 @@ func (c *Raw) call(ctx context.Context, method, pathAndQuery string, fields http
 	reply, err := c.transport.RoundTrip(req)
 	if err != nil {
 		c.turnFrom(base)
-		return err
+		return nil, err
 	}
 	defer reply.Body.Close()
 	buf := buffers.Get().(*bytes.Buffer)
 	defer func() { buf.Reset(); buffers.Put(buf) }()
 	if _, err := buf.ReadFrom(reply.Body); err != nil {
 		c.turnFrom(base)
-		return err
+		return nil, err
 	}
 	c.follow(base, reply)
 	if reply.StatusCode >= 300 {
-		return problem(method+" "+pathAndQuery, reply.Status, buf.Bytes())
+		return nil, problem(method+" "+pathAndQuery, reply.Status, buf.Bytes())
 	}
 	if out == nil {
-		return nil
+		return reply.Header, nil
 	}
-	return json.Unmarshal(buf.Bytes(), out)
+	return reply.Header, json.Unmarshal(buf.Bytes(), out)
 }
 
 // problem returns the error of an unsuccessful answer.
@@ -136,6 +143,9 @@ func problem(call, status string, body []byte) error {
 // that knows no master.
 func (c *Raw) follow(base *string, reply *http.Response) {
 	master := reply.Header.Get(lockapi.HeaderMaster)
+	if c.doors != nil {
+		master = c.doors[master]
+	}
 	switch {
 	case reply.StatusCode == http.StatusServiceUnavailable:
 		c.turnFrom(base)
