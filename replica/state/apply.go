@@ -54,6 +54,9 @@ func (e *editor) apply(c *Command) Result {
 	if t, ok := c.Operation.(*Transaction); ok && e.supports(t) {
 		return t.try(e) // try decides by executing, and may change nothing
 	}
+	if k, ok := c.Operation.(*ChangeKeys); ok && e.supports(k) {
+		return k.try(e)
+	}
 	r, changes := e.Would(c.Operation)
 	if r == nil {
 		e.Now = before

@@ -170,7 +170,7 @@ func (op *ChangeKeys) size() int {
 }
 
 func (op *ChangeKeys) would(s *State) (Result, bool) {
-	if op.overwrites(s) {
+	if op.certain(s) {
 		return KeysResult{Verdict: Done}, true
 	}
 	e := edit(s, 0)
@@ -178,14 +178,34 @@ func (op *ChangeKeys) would(s *State) (Result, bool) {
 	return r, len(e.changes) > 0
 }
 
-// overwrites reports whether the operation is one KeySet that surely changes the
-// file and need not be tried.
-func (op *ChangeKeys) overwrites(s *State) bool {
-	if len(op.Steps) != 1 || op.Steps[0].Verb != KeySet {
+// certain reports whether the operation is one step that surely changes the key
+// and need not be tried.
+func (op *ChangeKeys) certain(s *State) bool {
+	if len(op.Steps) != 1 {
 		return false
 	}
-	f, there := s.File(op.Steps[0].Path)
-	return !there || !f.has(&op.Steps[0], f.Locks)
+	k := &op.Steps[0]
+	hold, wait := s.Claim(k.Session, k.Path, "")
+	switch k.Verb {
+	case KeySet:
+		f, there := s.File(k.Path)
+		return !there || !f.has(k, f.Locks)
+	case KeyLock:
+		return hold == nil && wait == nil && k.acquire().verdict(s) == Held
+	case KeyUnlock:
+		return hold != nil && hold.Key != NoKey
+	}
+	return false
+}
+
+// acquire is what a KeyLock does to the lock.
+func (k *KeyStep) acquire() *Acquire {
+	return &Acquire{Session: k.Session, Path: k.Path, Mode: Exclusive, DelayMS: k.DelayMS}
+}
+
+func (op *Acquire) verdict(s *State) Verdict {
+	r, _ := op.would(s)
+	return r.(AcquireResult).Verdict
 }
 
 func (op *ChangeKeys) do(e *editor, _ Result) Result { return op.try(e) }
@@ -292,9 +312,8 @@ func (k *KeyStep) lock(e *editor, now Key) (keys []Key, why Verdict) {
 	}
 	locks := max(now.locks(), 1)
 	if hold == nil {
-		op := &Acquire{Session: k.Session, Path: k.Path, Mode: Exclusive, DelayMS: k.DelayMS}
-		found, _ := op.would(e.State)
-		switch r := found.(AcquireResult); r.Verdict {
+		op := k.acquire()
+		switch op.verdict(e.State) {
 		case Held:
 		case Delayed:
 			return nil, Delayed
