@@ -106,7 +106,9 @@ func (c *Raw) exchange(ctx context.Context, method, pathAndQuery string, fields 
 				return nil, err
 			}
 		}
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		if len(body) > 0 { // else the transport would send chunks
+			req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		}
 	}
 	reply, err := c.transport.RoundTrip(req)
 	if err != nil {
