@@ -11,7 +11,7 @@ import (
 // curl implements the part of curl that the pages use, for machines without it.
 // It ends the process.
 func curl(args []string) {
-	method, url, body := "", "", ""
+	method, url, body, after := "", "", "", ""
 	header := http.Header{}
 	for i := 0; i < len(args); i++ {
 		value := func() string {
@@ -24,6 +24,8 @@ func curl(args []string) {
 		case "-s", "-sN", "-N", "-sL": // Go follows redirects
 		case "-X":
 			method = value()
+		case "-w":
+			after = strings.ReplaceAll(value(), `\n`, "\n")
 		case "-d":
 			body = value()
 			if method == "" {
@@ -58,6 +60,7 @@ func curl(args []string) {
 	if _, err := io.Copy(os.Stdout, resp.Body); err != nil {
 		fail(err)
 	}
+	fmt.Print(after)
 	os.Exit(0)
 }
 
