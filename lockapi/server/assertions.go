@@ -50,20 +50,25 @@ type assertion struct {
 // modified.
 var noAssertion = new(assertion)
 
-// assert adds the header that describes the caller to a forwarded call.
-func (x *exchange) assert(out http.Header) error {
+// assertion describes the caller of the call.
+func (x *exchange) assertion() assertion {
 	c := assertion{Remote: x.remote(), Enables: x.enables}
 	switch by := x.caller(); {
-	case !x.proven:
-		if values := x.c.Request.Header[headerAuthorization]; len(values) > 0 {
-			out[headerAuthorization] = values
-		}
+	case !x.proven: // the credential itself travels
 	case x.secret != nil: // also for the break-glass secret, which is valid only here
 		c.Token = hex.EncodeToString(x.secret[:])
 	default:
 		c.Principal, c.How, c.Ends = by.Principal, by.How, by.Ends
 	}
-	text, err := json.Marshal(c)
+	return c
+}
+
+// assert adds the header that describes the caller to a forwarded call.
+func (x *exchange) assert(out http.Header) error {
+	if values := x.c.Request.Header[headerAuthorization]; !x.proven && len(values) > 0 {
+		out[headerAuthorization] = values
+	}
+	text, err := json.Marshal(x.assertion())
 	if err != nil {
 		return err
 	}

@@ -128,10 +128,11 @@ func (x *exchange) enterDoor(endpoint string) error {
 	x.node = call.Path
 	x.call.Keeps = endpoint == "/v1/session/renew/"
 	if call.Watch != nil && !x.peer {
+		arrived := x.shared.next()
 		if err := x.awaitChange(call.Watch); err != nil {
 			return err
 		}
-		in.URL.RawQuery = call.Query
+		in.URL.RawQuery, x.arrived = call.Query, arrived
 	}
 	if call.IsLocal() {
 		return x.describeCell(call)

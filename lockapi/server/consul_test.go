@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -475,6 +476,44 @@ func TestConsulFull(t *testing.T) {
 	// The API is not served at the door.
 	if r := call(t, "GET", strings.TrimSuffix(door, "v1/")+"livez", ""); r.status != 429 {
 		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+// TestConsulQueriesShareReads: the queries that one change wakes at a replica
+// need few reads of the master. A query that came after a read began makes its
+// own.
+func TestConsulQueriesShareReads(t *testing.T) {
+	const queries = 20
+	master, replica := startPair(t, nil)
+	master.happened("/a")
+	replica.happened("/a")
+	door, index := startDoor(t, replica.server), replica.revision()
+	var reads atomic.Int64
+	release := make(chan struct{})
+	master.setHook(func(context.Context, string) error {
+		if reads.Add(1) == 1 {
+			<-release
+		}
+		return nil
+	})
+	answers := make(chan reply, queries)
+	for range queries {
+		go func() { answers <- call(t, "GET", fmt.Sprintf("%skv/a?index=%d", door, index), "") }()
+	}
+	eventually(t, "all queries wait", func() bool { return inFlight(t, replica) == queries })
+	replica.happened("/a")
+	eventually(t, "all queries need the master", func() bool { return replica.server.Forwards() == queries && reads.Load() > 0 })
+	if r := call(t, "GET", fmt.Sprintf("%skv/a?index=%d", door, index), ""); r.status != 200 {
+		t.Errorf("a query that came later: %d %s", r.status, r.body)
+	}
+	close(release)
+	for range queries {
+		if r := <-answers; r.status != 200 || !strings.Contains(r.body, `"Key":"a"`) || r.header.Get("X-Consul-Index") == "" {
+			t.Errorf("%d %s %v", r.status, r.body, r.header)
+		}
+	}
+	if n := reads.Load(); n < 2 || n > queries/2 {
+		t.Errorf("%d queries made %d reads", queries+1, n)
 	}
 }
 

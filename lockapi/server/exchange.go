@@ -56,6 +56,7 @@ type exchange struct {
 	call    gate.Call
 	hurried bool            // it must not wait
 	door    bool            // it is one of the door for Consul's clients
+	arrived uint64          // number of a blocking query that has waited; 0 for other calls
 	spared  bool            // it arrived on a spare connection
 	inTurn  bool            // it has a place in Server.lists
 	parking *master.Parking // of a keepalive that may wait without a goroutine

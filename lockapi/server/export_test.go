@@ -116,3 +116,6 @@ func (knowing) BoundsCalls() bool { return false }
 
 // AdmitCall admits every call.
 func (knowing) AdmitCall(*master.Caller, bool) (master.Hold, error) { return master.Hold{}, nil }
+
+// Forwards counts the calls that need another member now.
+func (s *Server) Forwards() int { return s.sent.Count() }

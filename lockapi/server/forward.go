@@ -48,7 +48,7 @@ func (x *exchange) forward(at Location, t task) error {
 	defer stop()
 	defer x.watched.Forward(at.ID, cancel).Done()
 
-	got, sent, err := x.send(ctx, at.ID)
+	got, sent, err := x.sendOrJoin(ctx, at.ID)
 	if err != nil {
 		x.metrics.forwarded.WithLabelValues(forwardFailed).Inc()
 		if cause := context.Cause(ctx); cause != nil {

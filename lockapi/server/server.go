@@ -177,6 +177,7 @@ type Server struct {
 	half     gate.Capacity // for bytes of their incomplete requests
 	unread   gate.Capacity // for bytes of unread replies to them
 	sent     gate.Capacity // for calls sent to other members
+	shared   sharedReads
 	watched  *peers.Watch  // of calls sent to other members
 	watching gate.Capacity // for calls that wait for events, streams and others
 	// strangers counts such calls without a credential while access control is
