@@ -59,6 +59,9 @@ type Options struct {
 	// Audit makes each replica keep an audit log that includes changes; see
 	// Replica.AuditLog.
 	Audit bool
+	// Door opens the door for Consul's clients at each replica; see
+	// Replica.Door.
+	Door bool
 }
 
 // Cell is a running cell. Its methods are safe for concurrent use.
@@ -168,6 +171,14 @@ func (c *Cell) layOut() error {
 			"--cell", c.opts.Name, "--id", r.ID, "--data-dir", r.DataDir,
 			"--api-listen", r.Addr(), "--raft-listen", r.RaftAddr,
 		}, slices.Concat(list, c.tlsFlags(r), c.accessFlags(r), c.opts.Args)...)
+		if c.opts.Door {
+			door, err := freeport.Get()
+			if err != nil {
+				return err
+			}
+			r.Door = c.scheme() + freeport.Address(door)
+			r.args = append(r.args, "--consul-listen", freeport.Address(door))
+		}
 		if c.opts.FaultPoints {
 			r.env = []string{faultpoint.Variable + "=" + r.FaultFile()}
 		}
@@ -293,6 +304,15 @@ func (c *Cell) URLs() []string {
 		urls[i] = r.URL
 	}
 	return urls
+}
+
+// Doors returns the base URLs of all doors, r1 first, with Options.Door.
+func (c *Cell) Doors() []string {
+	doors := make([]string, len(c.replicas))
+	for i, r := range c.replicas {
+		doors[i] = r.Door
+	}
+	return doors
 }
 
 // Network returns the proxies that can partition the replicas; nil without

@@ -21,6 +21,7 @@ import (
 type Replica struct {
 	ID       string
 	URL      string // base URL of its API, without any proxy
+	Door     string // base URL of its door for Consul's clients, with Options.Door
 	RaftAddr string // Raft address that it listens on
 	DataDir  string
 	LogFile  string // output of its processes, one run after the other

@@ -83,7 +83,8 @@ func recheck(s *settings, stdout io.Writer) error {
 		record = append(record, a)
 	}
 	v := history.Check(record, s.patience)
-	fmt.Fprintf(stdout, "%d requests, %d steps on %d locks and %d groups of files; the longest check took %v\n", len(record), v.Steps, v.Paths, v.Groups, v.Longest)
+	fmt.Fprintf(stdout, "%d requests, %d steps on %d locks, %d groups of files and %d directories of keys; the longest check took %v\n",
+		len(record), v.Steps, v.Paths, v.Groups, v.Keys, v.Longest)
 	seen, err := readEvents(filepath.Join(filepath.Dir(s.recheck), "events.json"))
 	if err != nil {
 		return err

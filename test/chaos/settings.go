@@ -21,6 +21,7 @@ type settings struct {
 	faults   []string
 	sdk, raw int // clients that use locks
 	files    int // clients that write files
+	door     int // clients that use keys through the door for Consul's clients
 	epoch    time.Duration
 	within   time.Duration // longest time for a grant
 	patience time.Duration // of the checker, for each path
@@ -45,6 +46,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&s.sdk, "sdk", 4, "clients that lock with the SDK")
 	f.IntVar(&s.raw, "http", 4, "clients that lock with plain HTTP")
 	f.IntVar(&s.files, "files", 4, "clients that write files, half of them with the SDK")
+	f.IntVar(&s.door, "door", 3, "clients that use keys through the door for Consul's clients; 0 leaves the door shut")
 	f.DurationVar(&s.epoch, "epoch", 8*time.Second, "how long the clients use the same locks and sessions")
 	f.DurationVar(&s.within, "grant-within", 2*time.Second, "longest time for a grant while a majority of the replicas is healthy")
 	f.DurationVar(&s.patience, "patience", time.Minute, "longest time of the checker for one lock")
@@ -89,8 +91,8 @@ func (s *settings) validate(rest []string) error {
 	if s.sdk < 0 || s.raw < 0 || s.sdk+s.raw < 2 {
 		bad("--sdk %d and --http %d: want at least two clients together", s.sdk, s.raw)
 	}
-	if s.files < 0 {
-		bad("--files %d: want at least 0", s.files)
+	if s.files < 0 || s.door < 0 {
+		bad("--files %d and --door %d: want at least 0", s.files, s.door)
 	}
 	if s.duration <= 0 || s.epoch < time.Second || s.patience <= 0 || s.within <= 0 {
 		bad("--duration, --patience and --grant-within must be above 0, and --epoch at least 1s")

@@ -40,8 +40,8 @@ func (t *trial) summary(w io.Writer) {
 	fmt.Fprintf(table, "state sums\tcompared at %d log entries\n", t.sums.Compared())
 	fmt.Fprintf(table, "events\t%s\n", t.watchers())
 	if t.verdict != nil {
-		fmt.Fprintf(table, "models\t%d steps on %d locks and %d groups of files; the longest check took %v\n",
-			t.verdict.Steps, t.verdict.Paths, t.verdict.Groups, t.verdict.Longest.Round(time.Millisecond))
+		fmt.Fprintf(table, "models\t%d steps on %d locks, %d groups of files and %d directories of keys; the longest check took %v\n",
+			t.verdict.Steps, t.verdict.Paths, t.verdict.Groups, t.verdict.Keys, t.verdict.Longest.Round(time.Millisecond))
 	}
 	t.operations(table)
 }
@@ -61,7 +61,7 @@ func (t *trial) watchers() string {
 // operations counts the requests by kind and outcome.
 func (t *trial) operations(w io.Writer) {
 	kinds := []history.Kind{history.Acquire, history.Release, history.Read, history.Sequencer, history.Open, history.Keepalive, history.Close,
-		history.Write, history.Delete, history.Get, history.Transact, history.List, history.DeleteBelow}
+		history.Write, history.Delete, history.Get, history.Transact, history.List, history.DeleteBelow, history.KeyRead, history.KeyChange}
 	outcomes := []history.Outcome{history.Done, history.Queued, history.Refused, history.NotHeld, history.Nothing, history.Gone, history.NoEffect, history.Unknown, history.Wrong}
 	counts := map[history.Kind]map[history.Outcome]int{}
 	for i := range t.record {

@@ -77,7 +77,7 @@ func (t *trial) prepare() (err error) {
 	}
 	t.cell, err = cell.Prepare(cell.Options{
 		Dir: filepath.Join(t.dir, "cell"), Name: "chaos", Size: t.size, Binary: cmp.Or(before, t.stoutd), Network: true,
-		FaultPoints: true, Args: timing,
+		FaultPoints: true, Args: timing, Door: t.door > 0,
 	})
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (t *trial) prepare() (err error) {
 		return err
 	}
 	t.fleet, err = work.NewFleet(work.Options{
-		URLs: t.cell.URLs(), SDK: t.sdk, Raw: t.raw, Files: t.files, Epoch: t.epoch, Seed: t.seed,
+		URLs: t.cell.URLs(), Doors: t.cell.Doors(), SDK: t.sdk, Raw: t.raw, Files: t.files, Door: t.door, Epoch: t.epoch, Seed: t.seed,
 		Recorder: t.recorder, Resource: t.resource, Holds: t.holds,
 	})
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *trial) prepare() (err error) {
 	}
 	t.nemesis, err = nemesis.New(nemesis.Options{
 		Cell: t.cell, Seed: t.seed, Faults: t.faults, Log: io.MultiWriter(t.log, t.progress), Now: t.recorder.Now,
-		Present: present, Before: before, Points: cell.HasFaultPoints(t.cell.Replicas()[0].Command()[0]),
+		Present: present, Before: before, Upgrade: t.duration / 3, Points: cell.HasFaultPoints(t.cell.Replicas()[0].Command()[0]),
 	})
 	return err
 }

@@ -27,6 +27,9 @@ const (
 
 	List        Kind = "list" // of all files below a directory
 	DeleteBelow Kind = "delete below"
+
+	KeyRead   Kind = "key read" // through the door for Consul's clients
+	KeyChange Kind = "key change"
 )
 
 // Outcome is the result of an attempt.
@@ -36,7 +39,7 @@ type Outcome string
 const (
 	Done     Outcome = "done"      // granted, released, read, valid, opened, extended, closed
 	Queued   Outcome = "queued"    // acquire: 202
-	Refused  Outcome = "refused"   // acquire: lock_held or lock_delayed; files: precondition_failed
+	Refused  Outcome = "refused"   // acquire: lock_held or lock_delayed; files: precondition_failed; keys: false, or 409
 	NotHeld  Outcome = "not held"  // files: a guard is not held
 	Nothing  Outcome = "nothing"   // release: there was nothing to release; sequencer: not valid
 	Gone     Outcome = "gone"      // the session has ended
@@ -66,6 +69,11 @@ type Attempt struct {
 	Key     string       `json:"key,omitempty"` // idempotency key of an open, or a write
 
 	Files *FileCall `json:"files,omitempty"` // for the kinds about files
+	Keys  *KeyCall  `json:"keys,omitempty"`  // for the kinds about keys
+	// Deletes is set if the session that was opened deletes its keys. DelayMS is
+	// their lock-delay. Delays is set if the end of a closed session leaves it.
+	Deletes bool `json:"deletes,omitempty"`
+	Delays  bool `json:"delays,omitempty"`
 
 	// Token is what was granted, or what a release or a sequencer named.
 	Token   uint64           `json:"token,omitempty"`
@@ -101,6 +109,9 @@ func (a *Attempt) String() string {
 		if f.show {
 			fmt.Fprintf(&b, " %s=%v", f.name, f.value)
 		}
+	}
+	if a.Keys != nil {
+		fmt.Fprintf(&b, " %s", a.Keys)
 	}
 	fmt.Fprintf(&b, ": %s", a.Outcome)
 	if a.Detail != "" {

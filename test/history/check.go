@@ -17,6 +17,7 @@ type Verdict struct {
 	Problems []string // broken promises; empty for a correct record
 	Paths    int      // checked against the model
 	Groups   int      // groups of files, checked against their model
+	Keys     int      // directories of keys, checked against their model
 	Steps    int      // of the models
 	Longest  time.Duration
 	pictures []picture
@@ -29,7 +30,8 @@ type picture struct {
 	info  porcupine.LinearizationInfo
 }
 
-// part is what can be checked by itself: a lock, or a group of files.
+// part is what can be checked by itself: a lock, a group of files, or a
+// directory of keys.
 type part struct {
 	path  string
 	what  string // "one lock"
@@ -50,7 +52,9 @@ func Check(record []Attempt, patience time.Duration) *Verdict {
 	slices.SortStableFunc(attempts, func(x, y *Attempt) int { return cmp.Compare(x.Call, y.Call) })
 	sessions := lives(attempts)
 	v := &Verdict{Problems: slices.Concat(wrong(attempts), crowded(attempts), tokens(attempts), expiredEarly(attempts, sessions),
-		revisions(attempts), once(attempts))}
+		revisions(attempts), indexes(attempts), overslept(attempts))}
+	keys, attempts := takeKeys(attempts)
+	v.Problems = append(v.Problems, once(attempts)...)
 	paths := map[string][]*Attempt{}
 	for _, a := range attempts {
 		if a.Path != "" && a.Files == nil {
@@ -69,6 +73,12 @@ func Check(record []Attempt, patience time.Duration) *Verdict {
 		v.Groups++
 		parts = append(parts, part{g.name, "one cell's files", fileModel, func(unseen bool) []porcupine.Operation {
 			return fileOperations(g, sessions, unseen)
+		}})
+	}
+	for _, dir := range slices.Sorted(maps.Keys(keys)) {
+		v.Keys++
+		parts = append(parts, part{dir, "the keys of one cell", keyModel, func(unseen bool) []porcupine.Operation {
+			return keyOperations(keys[dir], sessions, unseen)
 		}})
 	}
 	v.checkParts(parts, patience)
@@ -114,7 +124,7 @@ func (v *Verdict) checkParts(parts []part, patience time.Duration) {
 	running.Wait()
 }
 
-// input is a step of either model.
+// input is a step of a model.
 type input interface {
 	fmt.Stringer
 	optional() bool // it may have happened, or not

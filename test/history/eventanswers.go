@@ -1,6 +1,8 @@
 package history
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -96,8 +98,15 @@ func sameFile(x, y *lockapi.FileStat) bool {
 func (l *eventLog) written(record []Attempt) {
 	askers := map[string][]*Attempt{} // by checksum of the content
 	for i := range record {
-		if a := &record[i]; a.Files != nil {
+		a := &record[i]
+		if a.Files != nil {
 			for content := range a.Files.contents() {
+				askers[content] = append(askers[content], a)
+			}
+		}
+		if a.Keys != nil {
+			for j := range a.Keys.Operations {
+				content := sum(a.Keys.Operations[j].Content)
 				askers[content] = append(askers[content], a)
 			}
 		}
@@ -109,12 +118,15 @@ func (l *eventLog) written(record []Attempt) {
 			continue
 		}
 		content := e.File.SHA256
-		if other := last[content]; other != 0 {
+		if other := last[content]; other != 0 && !l.keys[dirOf(e.Path)] { // the end of a hold writes a key again
 			l.bad("one write happened at revision %d and at %d: %s", min(r, other), max(r, other), l.texts[r])
 		}
 		last[content] = r
 		if !slices.ContainsFunc(askers[content], mayHaveHappened) {
 			l.bad("%s was not requested, or was answered to have had no effect", l.texts[r])
+			continue
+		}
+		if askers[content][0].Files == nil {
 			continue
 		}
 		l.guarded(askers[content][0], r, granted, released)
@@ -149,6 +161,49 @@ func (l *eventLog) guarded(a *Attempt, revision uint64, granted, released map[ui
 		}
 		if until != nil && until.Revision < revision {
 			l.bad("revision %d happened after its guard %s had ended with revision %d: %v", revision, guard, until.Revision, a)
+		}
+	}
+}
+
+// keysShown finds answers about keys that differ from the state that the events
+// describe at the index of the answer: stale ones, too.
+func (l *eventLog) keysShown(record []Attempt) {
+	var read []*Attempt
+	for i := range record {
+		if a := &record[i]; a.Kind == KeyRead && a.Outcome == Done {
+			read = append(read, a)
+		}
+	}
+	slices.SortStableFunc(read, func(x, y *Attempt) int { return cmp.Compare(x.Keys.Index, y.Keys.Index) })
+	files, holders, at := map[string]*lockapi.CellEvent{}, map[string]string{}, uint64(0)
+	for _, a := range read {
+		for ; at < a.Keys.Index; at++ {
+			e := l.events[at+1]
+			switch {
+			case e == nil:
+				return // a gap: the state after it is unknown
+			case e.Type == lockapi.EventFileDeleted:
+				delete(files, e.Path)
+			case e.File != nil && l.keys[dirOf(e.Path)]:
+				files[e.Path] = e
+			case e.Type == lockapi.EventLockAcquired:
+				holders[e.Path] = e.Hold.Session
+			case e.Type == lockapi.EventLockReleased:
+				delete(holders, e.Path)
+			}
+		}
+		op, want := &a.Keys.Operations[0], []string{}
+		for path := range files {
+			if path == op.Path || op.Verb == lockapi.KeyGetTree && strings.HasPrefix(path, op.Path) {
+				f := files[path].File
+				want = append(want, fmt.Sprint(path, f.SHA256, f.Instance, f.Revision, holders[path]))
+			}
+		}
+		slices.Sort(want)
+		if !slices.EqualFunc(a.Keys.Found, want, func(k lockapi.Key, want string) bool {
+			return fmt.Sprint(k.Path, sum(k.Content), k.CreateIndex, k.ModifyIndex, k.Session) == want
+		}) {
+			l.bad("a read at the index %d shows what the events do not: %v; the events have %q", a.Keys.Index, a, want)
 		}
 	}
 }

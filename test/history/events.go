@@ -33,7 +33,12 @@ func (t *Told) claims(revision uint64) bool {
 // They must be one history, the same for all, with an event for each revision.
 // The record's answers must agree with it.
 func CheckEvents(record []Attempt, told []Told) (problems []string) {
-	log := &eventLog{events: map[uint64]*lockapi.CellEvent{}, texts: map[uint64]string{}}
+	log := &eventLog{events: map[uint64]*lockapi.CellEvent{}, texts: map[uint64]string{}, keys: map[string]bool{}}
+	for i := range record {
+		if a := &record[i]; a.Keys != nil {
+			log.keys[dirOf(a.Path)] = true
+		}
+	}
 	for i := range told {
 		log.add(&told[i])
 	}
@@ -43,6 +48,7 @@ func CheckEvents(record []Attempt, told []Told) (problems []string) {
 	log.chain()
 	log.answers(record)
 	log.written(record)
+	log.keysShown(record)
 	return log.problems
 }
 
@@ -51,6 +57,7 @@ type eventLog struct {
 	events   map[uint64]*lockapi.CellEvent
 	texts    map[uint64]string
 	upTo     uint64
+	keys     map[string]bool // directories of keys
 	problems []string
 }
 
@@ -115,7 +122,7 @@ func (l *eventLog) chain() {
 		e := l.events[r]
 		switch {
 		case e.File != nil:
-			if before := files[e.Path]; !follows(e, before) {
+			if before := files[e.Path]; !follows(e, before, l.keys[dirOf(e.Path)]) {
 				l.bad("%s cannot follow %+v", l.texts[r], before)
 			}
 			if files[e.Path] = &e.File.FileStat; e.Type == lockapi.EventFileDeleted {
@@ -140,15 +147,16 @@ func (l *eventLog) chain() {
 	}
 }
 
-// follows reports whether a file in the state before can have that event.
-func follows(e *lockapi.CellEvent, before *lockapi.FileStat) bool {
+// follows reports whether a file in the state before can have that event. The
+// file of a key may end with a session that is not its own.
+func follows(e *lockapi.CellEvent, before *lockapi.FileStat, ofKey bool) bool {
 	switch e.Type {
 	case lockapi.EventFileCreated:
 		return before == nil && e.File.Instance == e.Revision && e.File.Generation == 1
 	case lockapi.EventFileChanged:
 		return before != nil && e.File.Instance == before.Instance && e.File.Generation == before.Generation+1
 	}
-	return before != nil && e.File.Instance == before.Instance && (e.Reason != lockapi.ReasonSessionEnded || e.File.Session == before.Session && before.Session != "")
+	return before != nil && e.File.Instance == before.Instance && (ofKey || e.Reason != lockapi.ReasonSessionEnded || e.File.Session == before.Session && before.Session != "")
 }
 
 // admitted reports whether a lock with these holds can have that event.

@@ -38,15 +38,31 @@ func parseRequest(req *http.Request) (a Attempt, ok bool, err error) {
 		a.Kind, a.Path, a.Token, a.Mode = Sequencer, s.Path, s.Token, s.Mode
 	case isSession && session == "" && req.Method == http.MethodPost:
 		a.Kind, a.Key = Open, req.Header.Get(lockapi.HeaderIdempotencyKey)
+		err = a.parseOpen(req)
 	case isSession && strings.HasSuffix(session, "/keepalive") && req.Method == http.MethodPost:
 		a.Kind, a.Session = Keepalive, strings.TrimSuffix(session[1:], "/keepalive")
 	case isSession && session != "" && req.Method == http.MethodDelete:
 		a.Kind, a.Session = Close, session[1:]
 	default:
-		ok, err = a.parseFileRequest(req)
+		if ok, err = a.parseFileRequest(req); !ok {
+			ok, err = a.parseDoorRequest(req)
+		}
 		return a, ok, err
 	}
 	return a, true, err
+}
+
+// parseOpen notes what becomes of the keys that the session locks.
+func (a *Attempt) parseOpen(req *http.Request) error {
+	body, err := bodyOf(req)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	var in lockapi.SessionRequest
+	if err := json.Unmarshal(body, &in); err != nil {
+		return fmt.Errorf("history: the body %q of an opening: %w", body, err)
+	}
+	return a.keysEnd(in.Meta[lockapi.MetaKeyBehavior], in.Meta[lockapi.MetaKeyDelay])
 }
 
 func (a *Attempt) parseAcquire(req *http.Request) error {
@@ -67,7 +83,9 @@ func (a *Attempt) parseAcquire(req *http.Request) error {
 func (a *Attempt) parseReply(resp *http.Response, body []byte) {
 	a.Epoch, _ = strconv.ParseUint(resp.Header.Get(lockapi.HeaderEpoch), 10, 64) // 0 if absent
 	var err error
-	if resp.StatusCode >= 300 {
+	if isDoor(resp.Request.URL.Path) {
+		err = a.parseDoorReply(resp, body)
+	} else if resp.StatusCode >= 300 {
 		err = a.parseProblem(resp, body)
 	} else {
 		err = a.parseSuccess(resp, body)

@@ -6,6 +6,8 @@ import "fmt"
 type life struct {
 	leaseEnd int64      // end of its lease by its client's count
 	closes   []*Attempt // that had an effect or may have had one
+	delayMS  int64      // of its keys
+	deletes  bool       // its end deletes its keys
 	missed   int64      // when a call first found it ended; forever if none did
 }
 
@@ -31,6 +33,7 @@ func lives(attempts []*Attempt) map[string]*life {
 			}
 			l := of(a.Session)
 			l.leaseEnd = max(l.leaseEnd, sent+a.TTLMS*1e6)
+			l.delayMS, l.deletes = a.DelayMS, a.Deletes
 		case a.Kind == Keepalive && a.Outcome == Done:
 			l := of(a.Session)
 			l.leaseEnd = max(l.leaseEnd, a.Call+(a.HeldMS+a.TTLMS)*1e6)

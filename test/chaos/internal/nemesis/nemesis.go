@@ -60,6 +60,9 @@ type Options struct {
 	// Present and Before are the stoutd of two releases; both are empty if
 	// there is only one.
 	Present, Before string
+	// Upgrade is when every replica is given the present release for good, so
+	// that the cell's level rises under faults.
+	Upgrade time.Duration
 	// Points reports that the stoutd has fault points. Otherwise the faults
 	// that need them are left out.
 	Points bool
@@ -73,6 +76,9 @@ type Nemesis struct {
 	orders orders // has a mutex of its own
 
 	replacing sync.Mutex // held while a replica's directory is lost
+
+	releasing sync.Mutex // held while a replica changes its release
+	upgraded  bool       // no replica goes back to the previous one
 
 	mu       sync.Mutex
 	counts   map[string]int
@@ -121,7 +127,8 @@ func (n *Nemesis) Harms() []service.Harm {
 // error lists the faults that it could not begin or undo.
 func (n *Nemesis) Run(ctx context.Context) error {
 	p := newPlan(n.Seed, n.chosen)
-	var underWay sync.WaitGroup
+	var underWay, upgrading sync.WaitGroup
+	upgrading.Go(func() { n.upgradeAll(ctx) })
 	for {
 		next := p.draw()
 		if !pause(ctx, next.calm) {
@@ -133,6 +140,7 @@ func (n *Nemesis) Run(ctx context.Context) error {
 		}
 	}
 	underWay.Wait()
+	upgrading.Wait()
 	return errors.Join(append(n.problems, n.heal())...)
 }
 

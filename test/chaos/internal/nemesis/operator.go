@@ -87,13 +87,16 @@ func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	return h, nil
 }
 
-// upgrade changes one replica's release. The last replica keeps the old one, so
-// that the cell's level does not rise and a downgrade stays possible.
+// upgrade changes one replica's release. Until upgradeAll, the last replica
+// keeps the old one, so that the cell's level does not rise and a downgrade
+// stays possible.
 func upgrade(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
+	n.releasing.Lock()
+	defer n.releasing.Unlock()
 	all := n.Cell.Replicas()
 	one := all[r.IntN(len(all)-1)]
 	to, what := n.Before, one.ID+" to the previous release"
-	if r.IntN(2) == 0 {
+	if r.IntN(2) == 0 || n.upgraded {
 		to, what = n.Present, one.ID+" to this release"
 	}
 	if to == "" {
@@ -102,6 +105,25 @@ func upgrade(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	err := n.keeper.terminate(one)
 	one.Use(to)
 	return harm{what: what, replicas: []*cell.Replica{one}}, errors.Join(err, n.keeper.start(one))
+}
+
+// upgradeAll gives every replica this release when it is time, one after the
+// other.
+func (n *Nemesis) upgradeAll(ctx context.Context) {
+	if n.Present == "" || !pause(ctx, n.Upgrade) {
+		return
+	}
+	n.releasing.Lock()
+	defer n.releasing.Unlock()
+	n.upgraded = true
+	for _, r := range n.Cell.Replicas() {
+		n.strike(ctx, draw{fault: fault{name: "upgrade", begin: func(context.Context, *rand.Rand, *Nemesis) (harm, error) {
+			return harm{what: r.ID + " to this release, for good", replicas: []*cell.Replica{r}}, n.present(r)
+		}}})
+		if !pause(ctx, mostCalm) {
+			return
+		}
+	}
 }
 
 // backupTime bounds one backup; without a master there is no backup.

@@ -16,8 +16,10 @@ import (
 // Options describe a fleet of clients.
 type Options struct {
 	URLs     []string
-	SDK, Raw int // numbers of clients that lock
-	Files    int // number of clients that write files; half of them use the SDK
+	Doors    []string // for Consul's clients, one at each replica
+	SDK, Raw int      // numbers of clients that lock
+	Files    int      // number of clients that write files; half of them use the SDK
+	Door     int      // number of clients that use keys
 	Epoch    time.Duration
 	Seed     uint64
 	Recorder *history.Recorder
@@ -64,6 +66,12 @@ func NewFleet(opts Options) (*Fleet, error) {
 		} else {
 			f.workers = append(f.workers, w)
 		}
+	}
+	for i := range opts.Door {
+		f.workers = append(f.workers, newDoor(fmt.Sprintf("door%d", i+1), &f.opts))
+	}
+	if opts.Door > 0 {
+		f.workers = append(f.workers, newFollower("follower", &f.opts))
 	}
 	f.workers = append(f.workers, newReader("reader", &f.opts))
 	return f, nil
