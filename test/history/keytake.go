@@ -82,10 +82,13 @@ func (t *keyTaking) operations(a *Attempt) bool {
 // is possible.
 func (t *keyTaking) operation(op *lockapi.KeyOperation, fails bool) bool {
 	at, found := t.find(op.Path)
-	if can := t.can(op, at, found); fails {
+	switch can := t.can(op, at, found); {
+	case fails:
 		return can != yes
-	} else if can == no {
+	case can == no:
 		return false
+	case can == either: // so the revision is the one that it names
+		t.keys[at].modify.at, t.last = op.Index, max(t.last, op.Index)
 	}
 	switch op.Verb {
 	case lockapi.KeyDelete, lockapi.KeyDeleteCAS:
@@ -134,9 +137,6 @@ func (t *keyTaking) can(op *lockapi.KeyOperation, at int, found bool) answer {
 
 // write writes a key, and takes or releases its lock.
 func (t *keyTaking) write(op *lockapi.KeyOperation, at int, found bool) bool {
-	if op.Verb == lockapi.KeyCAS {
-		t.last = max(t.last, op.Index)
-	}
 	k := storedKey{path: op.Path, sum: sum(op.Content), flags: op.Flags, modify: stamp{low: t.last}}
 	if found {
 		k.create, k.locks = t.keys[at].create, t.keys[at].locks

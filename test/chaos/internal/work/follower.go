@@ -29,7 +29,7 @@ func (w *follower) work(ctx context.Context, r *rand.Rand, _ int) {
 	for i, door := range w.opts.Doors {
 		running.Go(func() {
 			for ctx.Err() == nil {
-				if w.await(ctx, i).status == 0 {
+				if w.await(ctx, i).status != http.StatusOK {
 					pause(ctx, 50*time.Millisecond)
 				}
 			}
