@@ -17,6 +17,10 @@
 //     history. Tokens and revisions grow over the cell, no session is gone before
 //     its lease has ended, queues keep their order. A write with a key happens
 //     once, however often it was sent.
+//   - Keys and sessions of the door for Consul's clients at each replica, against
+//     a model of keys. Every read, also a stale one, shows the state of the events
+//     at its index. A blocking query that waits at a replica misses no change that
+//     this replica shows; after the faults it sees every change.
 //   - Watchers at every replica, by stream and by calls, and one of the SDK
 //     receive the same history, without gaps or duplicates, through all faults. It
 //     agrees with the answers to the clients. In it, no write comes after the
@@ -58,6 +62,13 @@
 // votes and the entry that opens the office. A master that ends, or is cut off,
 // skips the first step. The defaults (500 ms and 750 ms) would need 1.94 s, and
 // 2.94 s after a split vote.
+//
+// # The level of the cell
+//
+// A run with the fault upgrade begins with the previous release. Replicas go to
+// this release and back for a third of the run. Then each is upgraded for good,
+// and the cell's level rises. What the previous level lacks is refused before
+// that: while the door is new, its clients do nothing for that third.
 //
 // # Faults that need fault points
 //

@@ -1,5 +1,5 @@
 // Package history records what clients did to a cell over HTTP and the answers.
-// It checks the record against sequential models of locks and of files.
+// It checks the record against sequential models of locks, of files and of keys.
 //
 //	recorder := history.NewRecorder()
 //	c, err := client.Config{URLs: urls, Transport: recorder.Transport("c1", nil)}.New()
@@ -54,6 +54,18 @@
 // The model checks a guard by a lock of the group. A guard by another lock may
 // or may not hold there; CheckEvents checks it.
 //
+// # Keys
+//
+// Calls through the door for Consul's clients are about keys. All calls about
+// one directory of keys have one state: the keys, the locks at their paths, the
+// sessions and their lock-delays. Calls of the API for these files and locks
+// belong to it: reads, acquires that do not wait, and releases.
+//
+// The door does not tell the revision of a change. The model knows that it is
+// above every revision that an earlier answer showed, and learns it from the
+// first read. Stale reads are not steps of the model. CheckEvents compares them,
+// and all other reads, with the events up to the index of the answer.
+//
 // # Events
 //
 // CheckEvents compares the events that watchers received. They must form one
@@ -64,8 +76,8 @@
 //
 // # What is checked
 //
-// Check takes each path or group by itself. That is sound because
-// linearizability is local, and it keeps the search short. Work on a path
+// Check takes each path, group or directory of keys by itself. That is sound
+// because linearizability is local, and it keeps the search short. Work on a path
 // should be over after some hundred attempts, with its sessions closed. Other
 // checks cover the whole record: tokens and revisions grow over the cell in the
 // order of time, a key has one answer, no session ends before its lease, and a

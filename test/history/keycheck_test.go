@@ -173,9 +173,6 @@ var brokenKeys = map[string]struct {
 	"a lock of the API beside one":        {[]Attempt{keyLock("A", "x"), acquire("B/h", onK, token(1))}, notPossible},
 	"a hold that the API does not show":   {[]Attempt{keyLock("A", "x"), look(onK)}, notPossible},
 	"an index that goes back":             {[]Attempt{keyGet(9), keyGet(8)}, "after 9 had been shown"},
-	"a key of a later revision":           {[]Attempt{keySet("x"), keyGet(4, shows("x", 5, 5, 0, ""))}, "later revision than its answer"},
-	"a LockIndex that goes back":          {[]Attempt{keyGet(9, stale, shows("x", 5, 6, 3, "")), keyGet(9, stale, shows("y", 5, 7, 2, ""))}, "the key goes back"},
-	"one revision with two states":        {[]Attempt{keyGet(9, stale, shows("x", 5, 6, 3, "")), keyGet(9, stale, shows("y", 5, 6, 3, ""))}, "has two states"},
 	"an answer outside the door's":        {[]Attempt{keySet("x", came(Wrong))}, "outside the contract"},
 }
 
@@ -237,6 +234,7 @@ func TestKeysAgreeWithEvents(t *testing.T) {
 		"too old":   {[]Attempt{keyLock("A", "x"), keyGet(4, stale, shows("x", 2, 2, 1, "A"))}, "shows what the events do not"},
 		"deleted":   {[]Attempt{keyLock("A", "x"), keyGet(5, stale, shows("x", 2, 4, 1, ""))}, "shows what the events do not"},
 		"missing":   {[]Attempt{keyLock("A", "x"), keyTree(4, stale)}, "shows what the events do not"},
+		"too new":   {[]Attempt{keyLock("A", "x"), keyGet(3, stale, shows("x", 2, 4, 1, ""))}, "shows what the events do not"},
 		"unasked":   {[]Attempt{keyLock("A", "y"), keyGet(1)}, "was not requested"},
 	} {
 		problems := strings.Join(CheckEvents(dated(c.record), told), "; ")

@@ -67,9 +67,10 @@ func keyOperations(attempts []*Attempt, sessions map[string]*life, unseen bool) 
 	return finish(b.ops, &keyStep{kind: keyOver}, func(input any) string { return input.(*keyStep).session })
 }
 
-// contentsSeen returns the checksums of the contents in an answer.
+// contentsSeen returns the checksums of the contents in an answer. A replica may
+// show in a stale read what the master has not applied yet.
 func (a *Attempt) contentsSeen() (all []string) {
-	if a.Keys != nil {
+	if a.Keys != nil && !a.Keys.Stale {
 		for i := range a.Keys.Found {
 			all = append(all, sum(a.Keys.Found[i].Content))
 		}

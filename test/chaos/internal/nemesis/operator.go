@@ -19,7 +19,7 @@ import (
 var operatorFaults = []fault{
 	{name: "replace", about: "wipe the directory of one replica, admit a new one in its place", most: 5 * time.Second, begin: replace},
 	{name: "wipe", about: "run one replica with an empty directory; restore the old one, or admit the new one", least: 2 * time.Second, most: 6 * time.Second, begin: wipe},
-	{name: "upgrade", about: "restart one replica with the previous release, or again with this one", begin: upgrade},
+	{name: "upgrade", about: "restart one replica with the previous release, or again with this one; later upgrade all", begin: upgrade},
 	{name: "backup", about: "take a backup: it is complete, or reports that it is not", begin: takeBackup},
 }
 
@@ -118,7 +118,7 @@ func (n *Nemesis) upgradeAll(ctx context.Context) {
 	n.upgraded = true
 	for _, r := range n.Cell.Replicas() {
 		n.strike(ctx, draw{fault: fault{name: "upgrade", begin: func(context.Context, *rand.Rand, *Nemesis) (harm, error) {
-			return harm{what: r.ID + " to this release, for good", replicas: []*cell.Replica{r}}, n.present(r)
+			return harm{what: r.ID + " to this release, permanently", replicas: []*cell.Replica{r}}, n.present(r)
 		}}})
 		if !pause(ctx, mostCalm) {
 			return
