@@ -120,10 +120,28 @@ var rightKeys = map[string][]Attempt{
 	"a list":                                  {keySet("x"), keySet("m", ofM), keyTree(7, shows("x", 5, 5, 0, ""), shows("m", 7, 7, 0, ""), func(a *Attempt) { a.Keys.Found[1].Path = "/d/m" })},
 	"a lock of the API":                       {acquire("A/h", onK, token(1)), keyLock("B", "x", refused), keySet("y"), keyGet(5, shows("y", 5, 5, 0, "A")), free("A/h", onK), keyLock("B", "z")},
 	"a lock of the door, refused and read":    {keyLock("A", "x"), acquire("B/h", onK, refused), look(onK, sees("A/", 1, ex)), keyUnlock("A", "y"), look(onK)},
+	"a file of the API":                       {keySet("x"), keyFile(stat("/d/k", "x", 5, 5, 1), 6), keyDelete(), keyFile(nil, 7)},
+	"a delay that the API shows":              {opened("A", delaying(500)), keyLock("A", "x", during(1, 2)), closed("A", delays, during(10, 11)), look(onK, delayed, during(12, 13)), look(onK, during(511, 512))},
+	"a lock of the API outlives the key":      {acquire("A/h", onK, token(1)), keySet("x"), keyDelete(), keyLock("B", "y", refused)},
+	"an end of a lock of the API":             {opened("A", deletes), acquire("A/h", onK, token(1)), keySet("x"), closed("A"), keyGet(7, shows("x", 5, 5, 0, ""))},
+	"checks in transactions":                  {keyTxnOf(lockapi.KeyCheckNotExists), keyTxnOf(lockapi.KeyGet, refused), keyTxnOf(lockapi.KeyCheckSession, refused)},
 	"a session that a call finds ended":       {opened("A"), keyLock("A", "x", goneAnswer, during(1001, 1002))},
 	"a blocking query that ends with the key": {keySet("x"), keyGet(9, stale, after(5), shows("x", 5, 5, 0, ""))},
 }
 
+// keyTxnOf makes one operation on /d/k in a transaction, which shows the key.
+func keyTxnOf(verb lockapi.KeyVerb, edits ...edit) Attempt {
+	return keysCalled(KeyChange, lockapi.KeyOperation{Verb: verb}, edits...)
+}
+
+// keyFile reads the key's file through the API.
+func keyFile(f *lockapi.File, asOf uint64) Attempt {
+	a := get(f, asOf, onK)
+	a.Files.Then[0].Get.Path = "/d/k"
+	return a
+}
+
+func delayed(a *Attempt)      { a.State = lockapi.StateDelayed }
 func after(index uint64) edit { return func(a *Attempt) { a.Keys.After = index } }
 
 const notPossible = "not possible for the keys of one cell"
@@ -172,8 +190,28 @@ var brokenKeys = map[string]struct {
 	"a lock beside one of the API":        {[]Attempt{acquire("A/h", onK, token(1)), keyLock("B", "x")}, notPossible},
 	"a lock of the API beside one":        {[]Attempt{keyLock("A", "x"), acquire("B/h", onK, token(1))}, notPossible},
 	"a hold that the API does not show":   {[]Attempt{keyLock("A", "x"), look(onK)}, notPossible},
-	"an index that goes back":             {[]Attempt{keyGet(9), keyGet(8)}, "after 9 had been shown"},
-	"an answer outside the door's":        {[]Attempt{keySet("x", came(Wrong))}, "outside the contract"},
+	"a release of the API without a hold": {[]Attempt{keyLock("A", "x"), free("A/h", onK)}, notPossible},
+	"another content in the API":          {[]Attempt{keySet("x"), keyFile(stat("/d/k", "y", 5, 5, 1), 6)}, notPossible},
+	"no file in the API":                  {[]Attempt{keySet("x"), keyFile(nil, 6)}, notPossible},
+	"an index of the API that goes back":  {[]Attempt{keyGet(9, ofM), keyFile(nil, 8)}, notPossible},
+	"another holder in the API":           {[]Attempt{keyLock("A", "x"), look(onK, sees("B/", 1, ex))}, notPossible},
+	"a delay without an end":              {[]Attempt{keyLock("A", "x"), keyUnlock("A", "y"), look(onK, delayed)}, notPossible},
+	"a delay that the API does not show": {[]Attempt{opened("A", delaying(500)), keyLock("A", "x", during(1, 2)), closed("A", delays, during(10, 11)),
+		look(onK, during(12, 13))}, notPossible},
+	"a delete that ends a lock of the API":   {[]Attempt{acquire("A/h", onK, token(1)), keySet("x"), keyDelete(), keyLock("B", "y")}, notPossible},
+	"an end of the API's that changes a key": {[]Attempt{opened("A"), acquire("A/h", onK, token(1)), keySet("x"), closed("A"), keyGet(8, shows("x", 5, 8, 0, ""))}, notPossible},
+	"a cas that finds no key":                {[]Attempt{keyCAS(4, "x")}, notPossible},
+	"a check of a session without a lock":    {[]Attempt{keySet("x"), keyTxnOf(lockapi.KeyCheckSession, func(a *Attempt) { a.Keys.Operations[0].Session = "A" })}, notPossible},
+	"a check that a key is missing":          {[]Attempt{keySet("x"), keyTxnOf(lockapi.KeyCheckNotExists)}, notPossible},
+	"a get of a missing key":                 {[]Attempt{keyTxnOf(lockapi.KeyGet)}, notPossible},
+	"contents that change places":            {[]Attempt{keySet("x"), keyGet(5, shows("x", 5, 5, 0, "")), keySet("y"), keyGet(7, shows("x", 5, 7, 0, ""))}, notPossible},
+	"a creation before its revision":         {[]Attempt{keySet("x"), keyGet(6, shows("x", 5, 6, 0, ""))}, notPossible},
+	"a change that looks like a creation":    {[]Attempt{keySet("x"), keySet("y"), keyGet(6, shows("y", 6, 6, 0, ""))}, notPossible},
+	"an end that does not count as a change": {[]Attempt{opened("A"), keyLock("A", "x", during(1, 2)), keyGet(4, shows("x", 4, 4, 1, "A"), during(3, 4)),
+		closed("A", during(5, 6)), keyCAS(4, "z", during(9, 10))}, notPossible},
+	"an index below the revision of a key": {[]Attempt{keySet("x"), keyGet(4, shows("x", 5, 5, 0, ""))}, notPossible},
+	"an index that goes back":              {[]Attempt{keyGet(9), keyGet(8)}, "after 9 had been shown"},
+	"an answer outside the door's":         {[]Attempt{keySet("x", came(Wrong))}, "outside the contract"},
 }
 
 func TestRightKeys(t *testing.T) {

@@ -149,8 +149,6 @@ func (t *keyTaking) write(op *lockapi.KeyOperation, at int, found bool) bool {
 	case op.Verb == lockapi.KeyLock && t.holder(op.Path).path == "":
 		t.take(keyHold{path: op.Path, session: op.Session, door: true})
 		t.keys[at].locks++
-	case op.Verb == lockapi.KeyLock:
-		t.keys[at].locks = max(t.keys[at].locks, 1)
 	case op.Verb == lockapi.KeyUnlock:
 		t.release(op.Path)
 	}

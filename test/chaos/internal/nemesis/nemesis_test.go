@@ -3,15 +3,18 @@ package nemesis
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/internal/faultpoint"
+	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -215,4 +218,32 @@ func TestDoomedReplicas(t *testing.T) {
 		}
 		<-r.Exited()
 	}
+}
+
+// TestUpgradeEnds: once every replica has the present release, none goes back to
+// the previous one, since the cell's level may have risen.
+func TestUpgradeEnds(t *testing.T) {
+	c, err := cell.Prepare(cell.Options{Dir: t.TempDir(), Binary: "before"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	synctest.Test(t, func(t *testing.T) {
+		n, err := New(Options{Cell: c, Log: io.Discard, Now: func() time.Duration { return 0 }, Faults: []string{"upgrade"},
+			Present: "present", Before: "before", Upgrade: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.upgradeAll(t.Context())
+		for seed := range uint64(20) {
+			if _, err := upgrade(t.Context(), rand.New(rand.NewPCG(seed, 0)), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, r := range c.Replicas() {
+			if got := r.Command()[0]; got != "present" {
+				t.Errorf("%s runs %s", r.ID, got)
+			}
+		}
+	})
 }

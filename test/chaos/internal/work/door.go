@@ -113,7 +113,7 @@ func (w *door) session(ctx context.Context, r *rand.Rand) (*rawSession, error) {
 			return nil, err
 		}
 	} else {
-		s.ttl = 2 * between(r, time.Second, 2500*time.Millisecond).Truncate(time.Millisecond)
+		s.ttl = 2 * between(r, 500*time.Millisecond, time.Second).Truncate(time.Millisecond)
 		req := lockapi.NewSessionRequest()
 		req.TTLMS, req.Name = s.ttl.Milliseconds(), w.title
 		req.Meta = map[string]string{lockapi.MetaKeyDelay: delay, lockapi.MetaKeyBehavior: behavior, "consul-ttl": (s.ttl / 2).String()}
@@ -132,13 +132,17 @@ func (w *door) session(ctx context.Context, r *rand.Rand) (*rawSession, error) {
 	return s, nil
 }
 
-// end ends a session: with lock-delays, without, or by its expiry.
-func (w *door) end(ctx context.Context, r *rand.Rand, s *rawSession) {
+// end ends a session, mostly with a lock: with lock-delays, without, or by its
+// expiry.
+func (w *door) end(ctx context.Context, r *rand.Rand, s *rawSession, key string) {
+	if r.IntN(4) > 0 {
+		w.put(ctx, r, key, "acquire="+s.id)
+	}
 	s.abandon()
 	switch n := r.IntN(4); {
 	case n == 0:
 		_ = w.brief(ctx, r, http.MethodDelete, sessionRoute(s.id), nil, nil) // if this fails, the session expires
-	case n > 1 || s.ttl > 10*time.Second:
+	case n == 1 || s.ttl > 10*time.Second:
 		w.any(ctx, r, http.MethodPut, "/v1/session/destroy/"+s.id, nil)
 	}
 }
@@ -156,11 +160,10 @@ func (w *door) work(ctx context.Context, r *rand.Rand, epoch int) {
 		pause(ctx, 50*time.Millisecond)
 		return
 	}
-	defer w.end(ctx, r, s)
-	for ctx.Err() == nil && r.IntN(25) > 0 {
-		if w.round(ctx, r, s.id, dir) == errGone {
-			return
-		}
+	defer w.end(ctx, r, s, dir+"leader")
+	gone := w.hold(ctx, r, s.id, dir+"leader") // the last holder may just have ended
+	for gone == nil && ctx.Err() == nil && r.IntN(15) > 0 {
+		gone = w.round(ctx, r, s.id, dir)
 		pause(ctx, between(r, 20*time.Millisecond, 100*time.Millisecond))
 	}
 }
@@ -212,8 +215,8 @@ func (w *door) hold(ctx context.Context, r *rand.Rand, session, key string) erro
 	pause(ctx, between(r, 0, 50*time.Millisecond))
 	w.get(ctx, r, key, "")
 	switch r.IntN(8) {
-	case 0: // until the session ends
-	case 1:
+	case 0, 1: // until the session ends
+	case 2:
 		w.any(ctx, r, http.MethodDelete, "/v1/kv/"+key, nil)
 	default:
 		w.put(ctx, r, key, "release="+session)
