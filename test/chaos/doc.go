@@ -66,9 +66,9 @@
 // # The level of the cell
 //
 // A run with the fault upgrade begins with the previous release. Replicas go to
-// this release and back for a third of the run. Then each is upgraded for good,
-// and the cell's level rises. What the previous level lacks is refused before
-// that: while the door is new, its clients do nothing for that third.
+// this release and back for a third of the run. Then all are upgraded, and the
+// cell's level rises. Before that the cell refuses calls that need this level:
+// while the door needs it, its clients do nothing for that third.
 //
 // # Faults that need fault points
 //

@@ -60,8 +60,8 @@ type Options struct {
 	// Present and Before are the stoutd of two releases; both are empty if
 	// there is only one.
 	Present, Before string
-	// Upgrade is when every replica is given the present release for good, so
-	// that the cell's level rises under faults.
+	// Upgrade is when every replica is given the present release, which it
+	// keeps, so that the cell's level rises under faults.
 	Upgrade time.Duration
 	// Points reports that the stoutd has fault points. Otherwise the faults
 	// that need them are left out.
