@@ -3,7 +3,6 @@ package cell
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -40,25 +39,6 @@ type Replica struct {
 func (r *Replica) Addr() string {
 	_, addr, _ := strings.Cut(r.URL, "://")
 	return addr
-}
-
-// Door finds the address of its door for Consul's clients, which Args must
-// open, in its log.
-func (r *Replica) Door() (addr string, err error) {
-	log, err := os.ReadFile(r.LogFile)
-	if err != nil {
-		return "", err
-	}
-	for line := range bytes.Lines(log) {
-		var entry struct{ Consul string }
-		if json.Unmarshal(line, &entry) == nil && entry.Consul != "" {
-			addr = entry.Consul // the latest run's
-		}
-	}
-	if addr == "" {
-		err = fmt.Errorf("%s has no door", r.ID)
-	}
-	return addr, err
 }
 
 // AuditLog returns the file of its audit log, with Options.Audit.

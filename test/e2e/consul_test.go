@@ -15,16 +15,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
-// withDoor opens a door for Consul's clients at a free port of each replica.
-const withDoor = "--consul-listen=127.0.0.1:0"
-
 // door sends a request to the door of a replica and returns its answer.
 func door(ctx context.Context, r *cell.Replica, method, path, body string) (status int, index uint64, text string, err error) {
-	addr, err := r.Door()
-	if err != nil {
-		return 0, 0, "", err
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+"/v1/"+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, r.Door+"/v1/"+path, strings.NewReader(body))
 	if err != nil {
 		return 0, 0, "", err
 	}
@@ -71,7 +64,7 @@ func readKey(ctx context.Context, r *cell.Replica, path string) (k consulKey, in
 // indexes have not gone back.
 func TestConsulDoor(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: append([]string{withDoor}, calm...)})
+	c := cell.New(t, cell.Options{Args: calm, Door: true})
 	master := c.Ready(t)
 	ctx := cell.Bounded(t)
 	all := c.Replicas()
@@ -145,7 +138,7 @@ func TestConsulDoor(t *testing.T) {
 // and twice that, and its key is deleted.
 func TestConsulSessionExpires(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Size: 1, Args: append([]string{withDoor}, calm...)})
+	c := cell.New(t, cell.Options{Size: 1, Args: calm, Door: true})
 	r := c.Ready(t)
 	ctx := cell.Bounded(t)
 	session, err := keySession(ctx, r, `{"TTL":"10s","Behavior":"delete"}`)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -71,7 +70,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	releases, err := cell.Releases()
 	must(t, err)
 	present, before := releases.Present, releases.Before
-	u := &upgrade{Cell: cell.New(t, cell.Options{Binary: before.Binary, Args: append(slices.Clone(frequentSnapshots), withDoor)})}
+	u := &upgrade{Cell: cell.New(t, cell.Options{Binary: before.Binary, Args: frequentSnapshots, Door: true})}
 	all := u.Replicas()
 	u.load = startLoad(t, u.Cell, 4)
 	u.reaches(t, before.Level)

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -82,7 +81,7 @@ func (c *Cell) start(ctx context.Context, o Options) (err error) {
 		}
 	}
 	if o.Doors {
-		own.Args = append(slices.Clone(o.Args), "--consul-listen=127.0.0.1:0")
+		own.Door = true
 	}
 	if c.own, err = cell.Start(own); err != nil {
 		return err
@@ -133,9 +132,7 @@ func (c *Cell) Way() Way {
 		return way
 	}
 	for _, r := range c.own.Replicas() {
-		if addr, err := r.Door(); err == nil {
-			way.Doors[r.URL] = strings.TrimSuffix(r.URL, r.Addr()) + addr
-		}
+		way.Doors[r.URL] = r.Door
 	}
 	return way
 }
