@@ -69,6 +69,7 @@ var actions = []action{
 	{"lost session", 2, (*world).lostSession},
 	{"late list", 1, (*world).lateList},
 	{"slow master", 4, (*world).slowMaster},
+	{"stop in good order", 3, (*world).stopOne},
 	// Only special profiles have these (see special).
 	{"second thoughts", 0, (*world).secondThoughts},
 	{"outlived office", 0, (*world).outlived},
@@ -136,6 +137,9 @@ func (w *world) mend() {
 	for _, m := range w.machines {
 		m.deposed, m.fatal, m.freeze, m.snag, m.tardy = 0, 0, 0, 0, 0
 		m.disk.least, m.disk.worst, m.disk.heavy, m.disk.hangs = 0, 2*time.Millisecond, 0, false
+		if p := m.process; p != nil && p.closed != nil {
+			m.crash()
+		}
 		m.wake()
 		m.restart(false)
 		m.notify()

@@ -113,6 +113,8 @@ type process struct {
 	gone    context.Context  // ends with the process
 	kill    context.CancelFunc
 	changed chan struct{}
+	closed  chan struct{}   // closed when it has closed its stores; nil unless it stops in good order
+	deaf    bool            // it is stopping, and accepts calls of other members only
 	seen    *state.State    // the last one that the oracle has checked
 	applied uint64          // the last entry that its library has applied
 	members uint64          // the last configuration up to there
@@ -257,7 +259,10 @@ func (p *process) bury() {
 	if p.master != nil {
 		_ = p.master.Close(p.gone) // its context has ended, so it hands nothing over
 	}
-	if p.replica != nil {
+	switch {
+	case p.closed != nil:
+		<-p.closed
+	case p.replica != nil:
 		_ = p.replica.Close()
 	}
 	if err := p.disk.at.Remove(); err != nil {

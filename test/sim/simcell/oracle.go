@@ -44,7 +44,7 @@ type oracle struct {
 	early    map[uint64]string        // by raft term: the machine with a lease when an office was to be opened in it
 	signs    map[string]time.Duration // by session: time of the last answer to its client
 	master   *process                 // the one with a valid lease
-	steady   time.Duration            // since when, without a gap
+	steady   time.Duration            // since when, without a gap; the same for no master
 
 	reviewed time.Duration // time of the last search for sessions that do not end
 

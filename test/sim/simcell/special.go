@@ -71,6 +71,10 @@ var special = []struct {
 		p.work[0], p.work[8], p.work[9] = 2, 2, 1
 		p.hold, p.delays, p.keys, p.watches = time.Second, 2, true, true
 	}},
+	{"stops", func(p *profile) {
+		p.calm()
+		p.acts(3, "stop in good order", "transfer", "heal")
+	}},
 }
 
 // Profiles returns the names of the special profiles.

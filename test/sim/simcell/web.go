@@ -92,7 +92,7 @@ func (e *endpoint) carry(q *http.Request, body []byte, got chan<- answer) {
 		return
 	}
 	p := m.process
-	if p == nil || p.api == nil || !listens {
+	if p == nil || p.api == nil || !listens || p.deaf && !w.isReplica(e.from) {
 		got <- answer{err: &net.OpError{Op: "dial", Net: "tcp", Err: errRefused}}
 		return
 	}
