@@ -119,6 +119,16 @@ var profiles = map[string]string{
 	"key-delay-of-its-default":   "keys",
 	"key-behavior-ignored":       "keys",
 	"key-ended-without-delay":    "keys",
+
+	"door-reads-own-state":            "keys",
+	"door-index-of-the-key":           "keys",
+	"door-waits-through-a-change":     "keys",
+	"door-waits-beyond-the-present":   "keys",
+	"door-index-judged-by-a-follower": "keys",
+	"door-names-repeated":             "keys",
+	"door-list-skips-locked-keys":     "keys",
+	"door-session-of-one-ttl":         "keys",
+	"door-renews-nothing":             "keys",
 }
 
 // Profile returns the special profile of a mutant's seeds, or "" if each seed

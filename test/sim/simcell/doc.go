@@ -35,8 +35,8 @@
 // (histories.go).
 //
 // In half of the runs requests for locks have priorities (ranks.go). In half of
-// the runs users also come through the door for Consul's clients (keys.go), and
-// the oracle follows the keys in the log (keyrules.go). In half of the runs with
-// access on the operator puts quotas of principals, and the oracle counts what
-// each principal has (quotas.go).
+// the runs users also come through the door for Consul's clients (keys.go,
+// keyreads.go), and the oracle follows the keys in the log (keyrules.go). In
+// half of the runs with access on the operator puts quotas of principals, and
+// the oracle counts what each principal has (quotas.go).
 package simcell

@@ -228,6 +228,13 @@ func (o *oracle) keyRead(who string, floor, revision uint64, path string, got *s
 		return
 	}
 	o.w.stats.check("read of a key")
+	if wrong := o.wrongShown(revision, path, got); wrong != "" {
+		o.w.fail("%s %s", who, wrong)
+	}
+}
+
+// wrongShown returns what is wrong with a key that was read, or "".
+func (o *oracle) wrongShown(revision uint64, path string, got *shownKey) string {
 	f, session := o.revisions.at(path, revision).file, ""
 	for h := range o.before(o.revisions.events[revision].index).Holders(path) {
 		session = h.Session
@@ -235,10 +242,11 @@ func (o *oracle) keyRead(who string, floor, revision uint64, path string, got *s
 	}
 	switch {
 	case got == nil && f != nil:
-		o.w.fail("%s found no key %s at revision %d; it had %s", who, path, revision, statLine(f))
+		return fmt.Sprintf("found no key %s at revision %d; it had %s", path, revision, statLine(f))
 	case got == nil:
 	case f == nil, got.ModifyIndex != f.Revision, got.CreateIndex != f.Instance, got.LockIndex != f.Locks, got.Flags != f.Flags,
 		string(got.Value) != string(f.Content), got.Session != session, "/"+got.Key != path:
-		o.w.fail("%s read key %s at revision %d as %+v; it was %v, held by %q", who, path, revision, *got, f, session)
+		return fmt.Sprintf("read key %s at revision %d as %+v; it was %v, held by %q", path, revision, *got, f, session)
 	}
+	return ""
 }

@@ -48,9 +48,9 @@ func atDoor(q *http.Request) bool {
 // keys performs one action through the door.
 func (u *user) keys(ctx context.Context, s *client.Session) {
 	path := keyPaths[u.ranks.IntN(len(keyPaths))]
-	switch n := u.ranks.IntN(16); {
+	switch n := u.ranks.IntN(17); {
 	case n < 8:
-		u.locksKey(ctx, s, path)
+		u.locksKey(ctx, s.ID(), path)
 	case n < 10:
 		u.readsKey(ctx, path)
 	case n < 12:
@@ -59,17 +59,20 @@ func (u *user) keys(ctx context.Context, s *client.Session) {
 		u.deletesKey(ctx, path)
 	case n < 15:
 		u.transactsKeys(ctx, s)
-	default:
-		u.endsSession(ctx, s)
+	case n < 16:
+		u.endsSession(ctx, s.ID())
+	case !u.renews:
+		u.renews = true
+		go u.usesSession(ctx)
 	}
 }
 
 // locksKey acquires a key, works, writes under it, and releases it. One in four
 // holds is left until the session's end.
-func (u *user) locksKey(ctx context.Context, s *client.Session, path string) {
-	query, held := "?acquire="+s.ID(), false
+func (u *user) locksKey(ctx context.Context, session, path string) {
+	query, held := "?acquire="+session, false
 	for range 1 + u.ranks.IntN(2) {
-		w, floor := u.newWrite(s.ID(), path), u.w.oracle.floor()
+		w, floor := u.newWrite(session, path), u.w.oracle.floor()
 		w.locks = path
 		done, err := u.changesKey(ctx, path+query, w)
 		switch {
@@ -88,13 +91,13 @@ func (u *user) locksKey(ctx context.Context, s *client.Session, path string) {
 	if u.ranks.IntN(4) == 0 && held {
 		return
 	}
-	w, floor := u.newWrite(s.ID(), path), u.w.oracle.floor()
+	w, floor := u.newWrite(session, path), u.w.oracle.floor()
 	w.unlocks = path
-	switch done, err := u.changesKey(ctx, path+"?release="+s.ID(), w); {
+	switch done, err := u.changesKey(ctx, path+"?release="+session, w); {
 	case err == nil && done:
 		u.w.oracle.wroteKey(w)
 	case err == nil:
-		u.w.oracle.notHolder(u.name, floor, s.ID(), path)
+		u.w.oracle.notHolder(u.name, floor, session, path)
 		u.w.oracle.notWritten(w, errFalse)
 	default:
 		u.pace(ctx)
@@ -212,15 +215,19 @@ func (u *user) readsKey(ctx context.Context, path string) {
 
 // endsSession ends the user's session through the door: the lock-delays of its
 // keys begin.
-func (u *user) endsSession(ctx context.Context, s *client.Session) {
-	if status, _, _ := u.enters(ctx, http.MethodPut, "/v1/session/destroy/"+s.ID(), ""); status == http.StatusOK {
-		u.w.oracle.closed(u.name, s.ID())
+func (u *user) endsSession(ctx context.Context, session string) {
+	if status, _, _ := u.enters(ctx, http.MethodPut, "/v1/session/destroy/"+session, ""); status == http.StatusOK {
+		u.w.oracle.closed(u.name, session)
 	}
 }
 
 // enters makes one call through the door. The status is 0 without an answer.
 func (u *user) enters(ctx context.Context, method, route, body string) (status int, text string, header http.Header) {
-	ctx, cancel := context.WithTimeout(ctx, between(u.ranks, 50*time.Millisecond, 6*time.Second))
+	return u.entersWithin(ctx, between(u.ranks, 50*time.Millisecond, 6*time.Second), method, route, body)
+}
+
+func (u *user) entersWithin(ctx context.Context, within time.Duration, method, route, body string) (status int, text string, header http.Header) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	to := u.anyone()
 	q, err := http.NewRequestWithContext(ctx, method, "http://"+to+route, bytes.NewReader([]byte(body)))

@@ -112,6 +112,8 @@ type process struct {
 	opened  chan struct{}    // closed when it has started, or died before
 	gone    context.Context  // ends with the process
 	kill    context.CancelFunc
+	stalled time.Duration // the end of its goroutines' stalls
+	blocked []*blocked    // queries of keys that wait for a change
 	changed chan struct{}
 	closed  chan struct{}   // closed when it has closed its stores; nil unless it stops in good order
 	deaf    bool            // it is stopping, and accepts calls of other members only
@@ -329,6 +331,7 @@ func (p *process) point() {
 // stall blocks one goroutine for a while.
 func (p *process) stall(d time.Duration) {
 	p.m.w.trace.note(p.m.id, "a goroutine stalls for %v", d)
+	p.stalled = max(p.stalled, p.m.w.now()+d)
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -139,6 +139,7 @@ func (o *oracle) follow(p *process) {
 		}
 	}
 	p.knows(o.roster.upTo(s.Index))
+	o.advance(p)
 	own := o.history[s.Index]
 	o.w.stats.check("applied state")
 	switch {

@@ -1,13 +1,16 @@
 package simcell
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
+
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // A replica answers some calls from its own state. The oracle checks here how
@@ -49,11 +52,12 @@ func (o *oracle) reportedUntil(at time.Duration) uint64 {
 
 // ownAnswer checks an answer of a process from its own state.
 func (o *oracle) ownAnswer(p *process, q *http.Request, began time.Duration, got *httptest.ResponseRecorder) {
-	if !strings.Contains(q.URL.RawQuery, "consistency=stale") || got.Code != http.StatusOK && got.Code != http.StatusNotFound || got.Header().Get("Stout-Revision") == "" {
+	text := cmp.Or(got.Header().Get(lockapi.HeaderRevision), got.Header().Get("X-Consul-Index"))
+	if !stale(q) || got.Code != http.StatusOK && got.Code != http.StatusNotFound || text == "" {
 		return
 	}
 	o.look()
-	revision := revisionIn(got.Header())
+	revision, _ := strconv.ParseUint(text, 10, 64)
 	o.w.stats.check("answer from a replica's own state")
 	if known := p.disk.knew; revision < known && !p.m.putBack {
 		o.w.fail("%s answers %s from its own state at revision %d, and had applied %d before its start", p.m.id, q.URL, revision, known)

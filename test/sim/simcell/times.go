@@ -52,6 +52,10 @@ func (o *oracle) answered(q *http.Request, out *httptest.ResponseRecorder) {
 		}
 		return
 	}
+	if _, id, renews := strings.Cut(q.URL.Path, "/v1/session/renew/"); renews && out.Code == http.StatusOK {
+		o.signs[id] = o.w.now()
+		return
+	}
 	rest, sessions := strings.CutPrefix(q.URL.Path, lockapi.RouteSessions)
 	if q.Method != http.MethodPost || !sessions || out.Code >= 300 {
 		return

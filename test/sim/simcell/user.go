@@ -33,6 +33,8 @@ type user struct {
 
 	known  map[string]uint64 // latest known revisions of files
 	former *client.Held      // an earlier hold that guarded a write
+	renews bool              // it uses a session of the door
+	index  uint64            // the last one of a list through the door, or of a blocking query
 	polled uint64            // it has received all events up to it, by bare calls
 
 	last      pair                     // of bare calls, with a released grant; see ask
@@ -111,6 +113,9 @@ func (u *user) start() {
 	go u.work(u.ctx)
 	for range u.w.profile.probes {
 		go u.probe(u.ctx)
+	}
+	if u.w.profile.keys {
+		go u.followsKeys(u.ctx)
 	}
 	if u.w.profile.watches {
 		kind := anyEvents(u.rng).kind

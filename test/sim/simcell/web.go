@@ -79,7 +79,12 @@ func (e *endpoint) repeat(q *http.Request, body []byte) {
 // ownState reports whether the receiver's own state decides a request, which
 // may be an old one.
 func ownState(q *http.Request) bool {
-	return q.URL.Path == lockapi.RouteEvents || q.URL.Path == lockapi.RouteHistory || q.URL.Query().Get("consistency") == "stale"
+	return q.URL.Path == lockapi.RouteEvents || q.URL.Path == lockapi.RouteHistory || stale(q) || atDoor(q) && q.URL.Query().Has("index")
+}
+
+// stale reports whether a request asks for the receiver's own state.
+func stale(q *http.Request) bool {
+	return q.URL.Query().Get("consistency") == "stale" || atDoor(q) && q.URL.Query().Has("stale")
 }
 
 // carry takes the request to its receiver and the answer back. A request that
@@ -157,7 +162,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 	}
 	done := make(chan *http.Response, 1)
 	out := &reply{ResponseRecorder: httptest.NewRecorder(), stream: &stream{e: e, q: q, at: p, more: make(chan struct{})}, began: make(chan struct{})}
-	began := e.w.now()
+	began, query := e.w.now(), e.w.oracle.blocks(p, q)
 	go func() {
 		defer cancel()
 		defer stop()
@@ -165,6 +170,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		out.over()
 		e.w.oracle.deny(ahead, out.ResponseRecorder)
 		e.w.oracle.answered(q, out.ResponseRecorder)
+		e.w.oracle.unblocks(p, query, out.Code, out.Header())
 		if !p.dead() {
 			e.w.oracle.ownAnswer(p, q, began, out.ResponseRecorder)
 		}
