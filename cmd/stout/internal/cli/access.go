@@ -141,12 +141,12 @@ func (c *checkAccess) printVerdicts(ctx context.Context, got *lockapi.AccessChec
 	c.ui.printf("%s, at %s:\n", clean(got.Principal), clean(got.Path))
 	for _, p := range asked {
 		v := verdicts[p]
-		may, style := "may not "+p, c.ui.out.fail
+		may, style := "may not "+p, c.ui.out.Fail
 		if v.Allowed {
-			may, style = "may "+p, c.ui.out.good
+			may, style = "may "+p, c.ui.out.Good
 		}
 		pad := strings.Repeat(" ", len("may not admin")-len(may))
-		c.ui.printf("  %s%s  %s\n", style.Render(may), pad, book.reason(ctx, got.Principal, p, v))
+		c.ui.printf("  %s%s  %s\n", style(may), pad, book.reason(ctx, got.Principal, p, v))
 	}
 }
 

@@ -114,7 +114,7 @@ func summary(h lockapi.BackupHeader) string {
 func (a *app) showBackup(h lockapi.BackupHeader) {
 	asOf := "the cell at that time"
 	if h.Stale {
-		asOf = a.ui.out.warn.Render("STALE") + ": this replica's own state, not the master's"
+		asOf = a.ui.out.Warn("STALE") + ": this replica's own state, not the master's"
 	}
 	access := "off"
 	if h.Contents.Access {

@@ -151,15 +151,15 @@ func (c *listLocks) lockRows(locks []lockapi.Lock) [][]string {
 	p := c.ui.out
 	var rows [][]string
 	for _, l := range locks {
-		state, mode, waiters := p.plain.Render(clean(l.State)), string(l.Mode), fmt.Sprint(l.Waiters)
+		state, mode, waiters := clean(l.State), string(l.Mode), fmt.Sprint(l.Waiters)
 		if l.DelayRemainingMS > 0 {
-			state = p.warn.Render(fmt.Sprintf("%s, delay %s", clean(l.State), millis(l.DelayRemainingMS)))
+			state = p.Warn(fmt.Sprintf("%s, delay %s", clean(l.State), millis(l.DelayRemainingMS)))
 		}
 		if l.Limit > 0 {
 			mode = fmt.Sprintf("%s %d/%d", l.Mode, len(l.Holders)+l.MoreHolders, l.Limit)
 		}
 		if l.Waiters > 0 {
-			waiters = p.warn.Render(waiters)
+			waiters = p.Warn(waiters)
 		}
 		lock := []string{clean(l.Path), state, clean(mode), waiters}
 		for _, h := range l.Holders {
@@ -195,9 +195,9 @@ cell has no master, 4 no replica can be reached.`,
 			case a.ui.json:
 				err = a.ui.object(got)
 			case got.Valid:
-				a.ui.printf("%s\n", a.ui.out.good.Render("valid"))
+				a.ui.printf("%s\n", a.ui.out.Good("valid"))
 			default:
-				a.ui.printf("%s: %s\n", a.ui.out.fail.Render("not valid"), clean(got.Reason))
+				a.ui.printf("%s: %s\n", a.ui.out.Fail("not valid"), clean(got.Reason))
 			}
 			if err == nil && !got.Valid {
 				return &failure{code: exitFailed}

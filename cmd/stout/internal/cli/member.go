@@ -91,11 +91,11 @@ func memberColumns(list lockapi.Members) []column {
 
 func (a *app) tolerance(list lockapi.Members) string {
 	if !slices.ContainsFunc(list.Members, func(m lockapi.Member) bool { return m.Role == lockapi.RoleMaster }) {
-		return a.ui.out.fail.Render("unknown: the cell has no master")
+		return a.ui.out.Fail("unknown: the cell has no master")
 	}
 	text := moreFailures(list.Tolerates)
 	if list.Tolerates == 0 {
-		return a.ui.out.warn.Render(text)
+		return a.ui.out.Warn(text)
 	}
 	return text
 }
@@ -111,17 +111,17 @@ func (a *app) memberRows(members []lockapi.Member) [][]string {
 	p := a.ui.out
 	members = slices.SortedStableFunc(slices.Values(members), func(x, y lockapi.Member) int { return strings.Compare(x.ID, y.ID) })
 	return rows(members, func(m lockapi.Member) []string {
-		role, health, behind, joined := p.plain.Render(clean(m.Role)), p.fail.Render("DOWN"), "-", "-"
+		role, health, behind, joined := clean(m.Role), p.Fail("DOWN"), "-", "-"
 		if m.Role == lockapi.RoleMaster {
-			role = p.good.Render(clean(m.Role))
+			role = p.Good(clean(m.Role))
 		}
 		if !m.Healthy && m.Version != "" { // it has reported its release but does not reach the master
-			health = p.warn.Render("no master")
+			health = p.Warn("no master")
 		}
 		if m.Healthy {
-			health, behind = p.good.Render("ok"), fmt.Sprint(m.Behind)
+			health, behind = p.Good("ok"), fmt.Sprint(m.Behind)
 			if m.Behind > largeLag {
-				behind = p.warn.Render(behind)
+				behind = p.Warn(behind)
 			}
 		}
 		if !m.Since.IsZero() {

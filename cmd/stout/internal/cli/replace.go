@@ -166,7 +166,7 @@ func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replace
 	}
 	state := "unhealthy"
 	if old.Healthy {
-		state = a.ui.err.warn.Render("HEALTHY: do you really mean this one?")
+		state = a.ui.err.Warn("HEALTHY: do you really mean this one?")
 	}
 	others, well := votersBut(list, old.ID)
 	voters := others

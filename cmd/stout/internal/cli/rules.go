@@ -45,7 +45,7 @@ func (a *app) listRules() command {
 
 func (a *app) entriesCell(list []string) string {
 	if list == nil {
-		return a.ui.out.dim.Render(entries(nil, 0))
+		return a.ui.out.Dim(entries(nil, 0))
 	}
 	return entries(list, 3)
 }

@@ -41,7 +41,7 @@ func (a *app) leaseLeft(s lockapi.SessionState) string {
 	}
 	left := millis(*s.LeaseRemainingMS)
 	if *s.LeaseRemainingMS < s.TTLMS/4 {
-		return a.ui.out.warn.Render(left)
+		return a.ui.out.Warn(left)
 	}
 	return left
 }

@@ -165,13 +165,13 @@ func (a *app) noMaster(cell lockapi.Cell) *failure {
 
 func (a *app) showCell(cell lockapi.Cell, found []finding) {
 	p := a.ui.out
-	master, lease := p.fail.Render("none"), p.fail.Render("not held")
+	master, lease := p.Fail("none"), p.Fail("not held")
 	if m := cell.Master; m != nil {
-		master = p.good.Render(clean(m.ID)) + "  " + clean(m.URL)
+		master = p.Good(clean(m.ID)) + "  " + clean(m.URL)
 	}
 	if l := cell.Lease; l.Held {
 		lease = fmt.Sprintf("%s, %s of %s left, renewed %s ago",
-			p.good.Render("held"), millis(l.RemainingMS), millis(l.TermMS), millis(l.RenewedAgoMS))
+			p.Good("held"), millis(l.RemainingMS), millis(l.TermMS), millis(l.RenewedAgoMS))
 	}
 	pairs := [][2]string{
 		{"cell", clean(cell.Cell)}, {"master", master},
@@ -215,10 +215,10 @@ func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]strin
 // state at all.
 func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) []string {
 	p := a.ui.out
-	role, health := p.plain.Render(clean(r.Role)), p.fail.Render("DOWN")
+	role, health := clean(r.Role), p.Fail("DOWN")
 	applied, lag, promise, contact := "-", "-", "-", "-"
 	if r.Role == lockapi.RoleMaster {
-		role = p.good.Render(clean(r.Role))
+		role = p.Good(clean(r.Role))
 	} else {
 		contact = millis(r.LastContactMS)
 	}
@@ -226,19 +226,19 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) 
 		applied = fmt.Sprint(r.AppliedIndex)
 	}
 	if outsider {
-		health = p.fail.Render("OUT")
+		health = p.Fail("OUT")
 	}
 	if r.Healthy {
-		health, lag = p.good.Render("ok"), fmt.Sprint(newest-r.AppliedIndex)
+		health, lag = p.Good("ok"), fmt.Sprint(newest-r.AppliedIndex)
 		if newest-r.AppliedIndex > largeLag {
-			lag = p.warn.Render(lag)
+			lag = p.Warn(lag)
 		}
 		if r.Promise != nil {
 			promise = fmt.Sprintf("%s %s", clean(r.Promise.To), millis(r.Promise.RemainingMS))
 		}
 	}
 	if deaf {
-		health = p.fail.Render("no master")
+		health = p.Fail("no master")
 	}
 	return []string{clean(r.ID), role, health, applied, lag, promise, contact, a.address(r.URL)}
 }

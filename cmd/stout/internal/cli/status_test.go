@@ -28,7 +28,7 @@ func TestReplicaRow(t *testing.T) {
 		"down, not known":   {lockapi.Replica{}, false, []string{"DOWN", "-", "-", "-"}},
 	}
 	a := &app{ui: &ui{out: paint(io.Discard, termenv.Ascii)}}
-	a.ui.out.warn = a.ui.out.warn.Transform(func(s string) string { return "*" + s + "*" })
+	a.ui.out.Warn = func(s ...string) string { return "*" + s[0] + "*" }
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := a.replicaRow(tt.replica, newest, tt.outsider, false)[2:6]; !slices.Equal(got, tt.want) {

@@ -111,7 +111,7 @@ secrets. Expired tokens are listed until they are revoked.`,
 			ends := "never"
 			switch {
 			case ended(t):
-				ends = a.ui.out.warn.Render("ended")
+				ends = a.ui.out.Warn("ended")
 			case t.ExpiresAt != nil:
 				ends = human(time.Until(*t.ExpiresAt))
 			}

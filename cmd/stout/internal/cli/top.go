@@ -8,11 +8,11 @@ import (
 	"os"
 	"strings"
 
-	"github.com/muesli/termenv"
 	"golang.org/x/term"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/cmd/stout/internal/top"
 	"github.com/stoutlock/stout/internal/safetext"
 )
@@ -148,7 +148,7 @@ func (a *app) printFile(f client.File) {
 		pairs = append(pairs, [2]string{"ends with", "session " + clean(f.Session)})
 	}
 	a.ui.pairs(pairs...)
-	a.ui.printf("\n%s\n", a.ui.out.head.Render("Content"))
+	a.ui.printf("\n%s\n", a.ui.out.Head("Content"))
 	for line := range strings.Lines(safetext.Page(string(f.Content))) {
 		a.ui.printf("  %s\n", strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
 	}
@@ -156,13 +156,10 @@ func (a *app) printFile(f client.File) {
 
 // output returns what a command would print on a terminal of a width.
 func (s *topSource) output(width int, command func(*app) error) (string, error) {
-	profile := termenv.Ascii
-	if s.colour {
-		profile = termenv.ANSI
-	}
 	var text bytes.Buffer
+	to := paint(&text, format.Profile(s.colour))
 	a := *s.a
-	a.ui = &ui{out: paint(&text, profile), err: paint(&text, profile), width: width}
+	a.ui = &ui{out: to, err: to, width: width}
 	err := command(&a)
 	return text.String(), err
 }

@@ -51,9 +51,12 @@ const pageWidth = 80
 
 // palette is one stream with its styles.
 type palette struct {
-	w                            io.Writer
-	plain, dim, good, warn, fail lipgloss.Style
-	head                         lipgloss.Style
+	w io.Writer
+	format.Palette
+}
+
+func paint(w io.Writer, profile termenv.Profile) palette {
+	return palette{w, format.NewPalette(w, profile)}
 }
 
 // newUI returns a ui. It uses no colour if a flag or NO_COLOR (no-color.org)
@@ -65,25 +68,10 @@ func newUI(a *app, asJSON, noColor bool) *ui {
 	u.errWidth, _, _ = term.GetSize(int(a.stderr.Fd()))
 	u.screen = term.IsTerminal(int(a.stdout.Fd()))
 	u.live = term.IsTerminal(int(a.stderr.Fd()))
-	profile := func(coloured bool) termenv.Profile {
-		if coloured && !noColor {
-			return termenv.ANSI
-		}
-		return termenv.Ascii
-	}
-	u.out, u.err = paint(a.answers, profile(u.screen)), paint(a.notices, profile(u.live))
+	u.out = paint(a.answers, format.Profile(u.screen && !noColor))
+	u.err = paint(a.notices, format.Profile(u.live && !noColor))
 	u.live = u.live && os.Getenv("TERM") != "dumb"
 	return u
-}
-
-func paint(w io.Writer, profile termenv.Profile) palette {
-	r := lipgloss.NewRenderer(w, termenv.WithProfile(profile))
-	r.SetColorProfile(profile)
-	color := func(c string) lipgloss.Style { return r.NewStyle().Foreground(lipgloss.Color(c)) }
-	return palette{
-		w: w, plain: r.NewStyle(), dim: r.NewStyle().Faint(true), head: r.NewStyle().Bold(true),
-		good: color("2"), warn: color("3"), fail: color("1").Bold(true),
-	}
 }
 
 // printf writes to standard output unchanged.
@@ -126,7 +114,7 @@ func (u *ui) pairs(pairs ...[2]string) {
 		wide = max(wide, len(p[0]))
 	}
 	for _, p := range pairs {
-		u.printf("%s  %s\n", u.out.dim.Render(fmt.Sprintf("%-*s", wide, p[0])), p[1])
+		u.printf("%s  %s\n", u.out.Dim(fmt.Sprintf("%-*s", wide, p[0])), p[1])
 	}
 }
 
@@ -140,7 +128,7 @@ func (u *ui) paragraph(name, text string) {
 	head := fmt.Sprintf("%-*s", indent, name+" ")
 	for i, line := range wrap(head, text, width, indent) {
 		if i == 0 && name != "" {
-			line = u.out.head.Render(name) + strings.TrimPrefix(line, name)
+			line = u.out.Head(name) + strings.TrimPrefix(line, name)
 		}
 		u.printf("%s\n", line)
 	}
@@ -153,7 +141,7 @@ func (u *ui) indented(text string) { u.block(indentation, indentation, text) }
 
 // hanging writes an indented paragraph after a name, with a hanging indent.
 func (u *ui) hanging(name, text string) {
-	u.block(indentation+name+"  ", indentation+strings.Repeat(" ", lipgloss.Width(name)+gap), text)
+	u.block(indentation+name+"  ", indentation+strings.Repeat(" ", lipgloss.Width(name)+2), text)
 }
 
 const indentation = "    "
@@ -211,12 +199,12 @@ func (u *ui) failure(f *failure) {
 	if f.message == "" || u.quiet && f.expected {
 		return
 	}
-	fmt.Fprintf(u.err.w, "stout: %s\n", u.err.fail.Render(safetext.Line(f.message)))
+	fmt.Fprintf(u.err.w, "stout: %s\n", u.err.Fail(safetext.Line(f.message)))
 	for _, line := range f.details {
 		fmt.Fprintf(u.err.w, "  %s\n", safetext.Line(line))
 	}
 	for _, hint := range f.hints {
-		fmt.Fprintf(u.err.w, "%s %s\n", u.err.dim.Render("hint:"), safetext.Line(hint))
+		fmt.Fprintf(u.err.w, "%s %s\n", u.err.Dim("hint:"), safetext.Line(hint))
 	}
 }
 

@@ -72,47 +72,38 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func TestFit(t *testing.T) {
+// tableLines returns a table on a terminal of a width.
+func tableLines(width int, columns []column, rows [][]string) []string {
+	var out bytes.Buffer
+	u := &ui{out: paint(&out, termenv.Ascii), width: width}
+	u.table(columns, rows)
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+func TestTableDropsColumns(t *testing.T) {
 	columns := []column{left("ID"), left("PROMISE").sparing(2), right("CONTACT").sparing(1), left("ADDRESS")}
 	rows := [][]string{{"r1", "r2 1.8s", "12ms", "127.0.0.1:7101"}}
-	for width, want := range map[int]string{
-		80: "ID PROMISE CONTACT ADDRESS", 36: "ID PROMISE CONTACT ADDRESS", 35: "ID CONTACT ADDRESS",
-		27: "ID CONTACT ADDRESS", 26: "ID ADDRESS", 5: "ID ADDRESS",
-	} {
-		got, cells := fit(columns, rows, width)
-		var titles []string
-		for _, c := range got {
-			titles = append(titles, c.title)
+	const all, without, least = "r1  r2 1.8s     12ms  127.0.0.1:7101", "r1     12ms  127.0.0.1:7101", "r1  127.0.0.1:7101"
+	for width, want := range map[int]string{0: all, 80: all, 36: all, 35: without, 27: without, 26: least, 5: least} {
+		if got := tableLines(width, columns, rows); len(got) != 2 || got[1] != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
 		}
-		if strings.Join(titles, " ") != want || len(cells[0]) != len(got) || cells[0][len(got)-1] != "127.0.0.1:7101" {
-			t.Errorf("%d columns: %q, %q; want %q", width, titles, cells, want)
-		}
-	}
-	if len(rows[0]) != 4 || columns[1].title != "PROMISE" {
-		t.Error("the table itself was changed")
 	}
 }
 
-// TestFitShortensPaths: a long path is shortened in its middle, and leaves the
-// other rows alone.
-func TestFitShortensPaths(t *testing.T) {
+// A long path is shortened in its middle, and leaves the other rows alone.
+func TestTableShortensPaths(t *testing.T) {
 	long := "/" + strings.Repeat("directory/", 12) + "lock"
 	rows := [][]string{{"/short", "held", "id"}, {long, "held", "id"}}
 	columns := []column{pathColumn(), left("STATE"), left("SESSION").sparing(1)}
-	for width, want := range map[int][2]string{
-		200: {long, "held id"}, 80: {"/directory/directory/dir…ory/directory/directory/directory/directory/lock", "held"},
-		10: {"/direc…irectory/lock", "held"},
+	for width, want := range map[int]string{
+		200: long + "  held   id", 80: "/directory/directory/dir…ory/directory/directory/directory/directory/lock  held",
+		10: "/direc…irectory/lock  held",
 	} {
-		_, got := fit(columns, rows, width)
-		if got[0][0] != "/short" || got[1][0] != want[0] || strings.Join(got[1][1:], " ") != want[1] {
+		got := tableLines(width, columns, rows)
+		if words := strings.Join(strings.Fields(got[1]), " "); !strings.HasPrefix(words, "/short held") || got[2] != want {
 			t.Errorf("%d columns: %q", width, got)
 		}
-		if n := tableWidth(columns[:len(got[0])], got); n > max(width, leastFlex+7) {
-			t.Errorf("%d columns: it takes %d", width, n)
-		}
-	}
-	if rows[1][0] != long {
-		t.Error("the table itself was changed")
 	}
 }
 

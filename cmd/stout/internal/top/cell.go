@@ -16,7 +16,7 @@ func (m *Model) cellLines(height int) []string {
 		if m.lost != nil {
 			return nil // shown above
 		}
-		return []string{m.paint.dim("Asking the cell...")}
+		return []string{m.paint.Dim("Asking the cell...")}
 	}
 	c := m.look.Cell
 	lines := m.glance(c)
@@ -35,10 +35,10 @@ func (m *Model) cellLines(height int) []string {
 	if room < 2 {
 		return lines
 	}
-	lines = append(lines, "", m.paint.head("Recent events"))
+	lines = append(lines, "", m.paint.Head("Recent events"))
 	events := m.events.rows(m)
 	if len(events) == 0 {
-		return append(lines, m.paint.dim(fmt.Sprintf("  no change%s that the replica remembers", m.hedge(" that you may read"))))
+		return append(lines, m.paint.Dim(fmt.Sprintf("  no change%s that the replica remembers", m.hedge(" that you may read"))))
 	}
 	widths := layout(eventColumns, m.width-2)
 	for _, e := range events[:min(room, len(events))] {
@@ -49,10 +49,10 @@ func (m *Model) cellLines(height int) []string {
 
 // glance returns the lines about the cell as a whole.
 func (m *Model) glance(c lockapi.Cell) []string {
-	pair := func(name, text string) string { return m.paint.dim(fmt.Sprintf("%-9s ", name)) + text }
-	master, lease := m.paint.fail("NONE: no change is possible now"), m.paint.fail("not held")
+	pair := func(name, text string) string { return m.paint.Dim(fmt.Sprintf("%-9s ", name)) + text }
+	master, lease := m.paint.Fail("NONE: no change is possible now"), m.paint.Fail("not held")
 	if c.Master != nil {
-		master = m.paint.good(format.Clean(c.Master.ID)) + ", epoch " + fmt.Sprint(c.Epoch) + "  " + format.Clean(c.Master.URL)
+		master = m.paint.Good(format.Clean(c.Master.ID)) + ", epoch " + fmt.Sprint(c.Epoch) + "  " + format.Clean(c.Master.URL)
 	}
 	gone := m.now.Sub(m.lookedAt)
 	if l := c.Lease; l.Held {
@@ -97,12 +97,12 @@ func (m *Model) verdict(c lockapi.Cell) string {
 			ill = append(ill, format.Clean(r.ID))
 		}
 	}
-	text, style := "all replicas are healthy", m.paint.good
+	text, style := "all replicas are healthy", m.paint.Good
 	switch {
 	case len(ill) > 0:
-		text, style = strings.Join(ill, " and ")+" UNHEALTHY", m.paint.fail
+		text, style = strings.Join(ill, " and ")+" UNHEALTHY", m.paint.Fail
 	case !ask.InOffice(c):
-		text, style = "no master holds its lease", m.paint.fail
+		text, style = "no master holds its lease", m.paint.Fail
 	case len(c.Replicas) == 1:
 		text = "healthy"
 	}
@@ -114,7 +114,7 @@ func (m *Model) membersLines(int) []string {
 	case m.noMembers != nil && m.membersAt.IsZero():
 		return m.troubleLines(m.noMembers)
 	case m.membersAt.IsZero():
-		return []string{m.paint.dim("Asking for the members...")}
+		return []string{m.paint.Dim("Asking for the members...")}
 	}
 	lines := append(m.printed(m.members.Text), "")
 	if len(m.members.Cycles) == 0 {

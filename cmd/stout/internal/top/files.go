@@ -105,13 +105,13 @@ var fileColumns = []column[*fileRow]{
 	{title: "NAME", flex: 16, cell: func(m *Model, r *fileRow) cell {
 		name := cell{text: format.Clean(strings.TrimPrefix(r.item.Path, m.dir))}
 		if r.item.File == nil {
-			name.style = m.paint.head
+			name.style = m.paint.Head
 		}
 		return name
 	}},
 	{title: "SIZE", width: 10, right: true, cell: func(m *Model, r *fileRow) cell {
 		if r.item.File == nil {
-			return cell{text: "directory", style: m.paint.dim}
+			return cell{text: "directory", style: m.paint.Dim}
 		}
 		return cell{text: format.Bytes(int64(r.item.File.Size))}
 	}},

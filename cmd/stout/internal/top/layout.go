@@ -2,38 +2,14 @@ package top
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/x/ansi"
-	"github.com/muesli/termenv"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 )
-
-// paint has the styles, as functions of text that is safe to print. Colour
-// never carries information of its own.
-type paint struct {
-	dim, good, warn, fail, head, chosen func(string) string
-}
-
-func newPaint(colour bool) paint {
-	profile := termenv.Ascii
-	if colour {
-		profile = termenv.ANSI
-	}
-	r := lipgloss.NewRenderer(io.Discard, termenv.WithProfile(profile))
-	r.SetColorProfile(profile)
-	style := func(s lipgloss.Style) func(string) string { return func(text string) string { return s.Render(text) } }
-	color := func(c string) lipgloss.Style { return r.NewStyle().Foreground(lipgloss.Color(c)) }
-	return paint{
-		dim: style(r.NewStyle().Faint(true)), good: style(color("2")), warn: style(color("3")),
-		fail: style(color("1").Bold(true)), head: style(r.NewStyle().Bold(true)), chosen: style(r.NewStyle().Reverse(true)),
-	}
-}
 
 // column is one column of a list. A column with flex takes the width that
 // others leave, but at least flex; to make room, other columns are dropped, the
@@ -53,10 +29,8 @@ type column[R any] struct {
 // cell is the content of a column in a row: text that is safe to print.
 type cell struct {
 	text, tail string // tail is not truncated
-	style      func(string) string
+	style      func(...string) string
 }
-
-const gap = 2
 
 // layout returns the width of each column on a screen; 0 for a dropped one.
 func layout[R any](columns []column[R], width int) []int {
@@ -64,7 +38,7 @@ func layout[R any](columns []column[R], width int) []int {
 	for i, c := range columns {
 		out[i] = c.width + c.flex
 	}
-	for sum(out) > width {
+	for format.LineWidth(out) > width {
 		last := -1
 		for i, c := range columns {
 			if out[i] > 0 && c.rank > 0 && (last < 0 || c.rank >= columns[last].rank) {
@@ -82,12 +56,12 @@ func layout[R any](columns []column[R], width int) []int {
 	}
 	for i, c := range columns {
 		if c.flex > 0 && out[i] > 0 {
-			out[i] = max(1, min(out[i]+width-sum(out), max(mostFlex, width/3)))
+			out[i] = max(1, min(out[i]+width-format.LineWidth(out), max(mostFlex, width/3)))
 		}
 	}
 	for i, c := range columns {
 		if c.most > 0 && out[i] > 0 {
-			out[i] = max(out[i], min(c.most, out[i]+width-sum(out)))
+			out[i] = max(out[i], min(c.most, out[i]+width-format.LineWidth(out)))
 		}
 	}
 	return out
@@ -96,45 +70,29 @@ func layout[R any](columns []column[R], width int) []int {
 // mostFlex is the width from which a flexible column leaves room to others.
 const mostFlex = 56
 
-func sum(widths []int) int {
-	n := -gap
-	for _, w := range widths {
-		if w > 0 {
-			n += w + gap
-		}
-	}
-	return n
-}
-
 func row[R any](m *Model, r R, columns []column[R], widths []int) string {
 	return set(columns, widths, func(c column[R]) cell { return c.cell(m, r) })
 }
 
 func heading[R any](m *Model, columns []column[R], widths []int) string {
-	return set(columns, widths, func(c column[R]) cell { return cell{text: c.title, style: m.paint.head} })
+	return set(columns, widths, func(c column[R]) cell { return cell{text: c.title, style: m.paint.Head} })
 }
 
 // set formats a cell for each visible column.
 func set[R any](columns []column[R], widths []int, of func(column[R]) cell) string {
-	var parts []string
+	fields := make([]format.Field, len(columns))
 	for i, column := range columns {
 		if widths[i] == 0 {
 			continue
 		}
 		c := of(column)
 		text := format.Shorten(c.text, widths[i]-ansi.StringWidth(c.tail)) + c.tail
-		blanks := strings.Repeat(" ", max(0, widths[i]-ansi.StringWidth(text)))
 		if c.style != nil && text != "" {
 			text = c.style(text)
 		}
-		if column.right {
-			text = blanks + text
-		} else {
-			text += blanks
-		}
-		parts = append(parts, text)
+		fields[i] = format.Field{Text: text, Width: widths[i], Right: column.right}
 	}
-	return strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " ")
+	return format.Line(fields)
 }
 
 // bar draws a part of a whole, readable without colour.
@@ -190,7 +148,7 @@ func (m *Model) hanging(indent, name string, columns int, text string) []string 
 func (m *Model) troubleLines(t *Trouble) []string {
 	lines := m.wrapped("! " + t.Text)
 	for i := range lines {
-		lines[i] = m.paint.fail(lines[i])
+		lines[i] = m.paint.Fail(lines[i])
 	}
 	for _, more := range t.More {
 		lines = append(lines, m.hanging("  ", "", 0, more)...)

@@ -205,7 +205,7 @@ var lockColumns = []column[*lockRow]{
 	{title: "PATH", flex: 26, least: 17, cell: (*Model).pathCell},
 	{title: "STATE", width: 12, cell: (*Model).stateCell},
 	{title: "HOLDER", width: 18, most: 48, rank: 1, cell: (*Model).holderCell},
-	{title: "QUEUE", width: 5, right: true, cell: func(m *Model, r *lockRow) cell { return cell{text: some(r.item.Waiters), style: m.paint.warn} }},
+	{title: "QUEUE", width: 5, right: true, cell: func(m *Model, r *lockRow) cell { return cell{text: some(r.item.Waiters), style: m.paint.Warn} }},
 	{title: "TOKEN", width: 10, right: true, rank: 3, cell: ofHolder(func(_ *Model, h lockapi.Holder) string { return fmt.Sprint(h.Token) })},
 	{title: "HELD", width: 7, right: true, rank: 2, cell: ofHolder(func(m *Model, h lockapi.Holder) string { return m.ago(h.GrantedAt) })},
 }
@@ -230,7 +230,7 @@ func (m *Model) pathCell(r *lockRow) cell {
 	default:
 		indent += "- "
 	}
-	return cell{text: indent + format.Clean(r.dir[r.from:]), style: m.paint.head}
+	return cell{text: indent + format.Clean(r.dir[r.from:]), style: m.paint.Head}
 }
 
 // holderCell shows the first holder of a lock and the number of others.
@@ -254,13 +254,13 @@ func (m *Model) stateCell(r *lockRow) cell {
 	left := time.Duration(l.DelayRemainingMS)*time.Millisecond - m.now.Sub(r.read)
 	switch {
 	case r.dir != "":
-		return cell{text: format.Plural(r.count, "lock"), style: m.paint.dim}
+		return cell{text: format.Plural(r.count, "lock"), style: m.paint.Dim}
 	case l.State == lockapi.StateDelayed || l.DelayRemainingMS > 0 && len(l.Holders) == 0:
-		return cell{text: "delay " + whole(left), style: m.paint.warn}
+		return cell{text: "delay " + whole(left), style: m.paint.Warn}
 	case len(l.Holders) == 0:
-		return cell{text: "free", style: m.paint.dim}
+		return cell{text: "free", style: m.paint.Dim}
 	case l.Limit > 0:
-		return cell{text: fmt.Sprintf("%s %d/%d", format.Clean(string(l.Mode)), len(l.Holders)+l.MoreHolders, l.Limit), style: m.paint.good}
+		return cell{text: fmt.Sprintf("%s %d/%d", format.Clean(string(l.Mode)), len(l.Holders)+l.MoreHolders, l.Limit), style: m.paint.Good}
 	}
-	return cell{text: format.Clean(string(l.Mode)), style: m.paint.good}
+	return cell{text: format.Clean(string(l.Mode)), style: m.paint.Good}
 }

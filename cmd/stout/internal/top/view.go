@@ -54,7 +54,7 @@ func (m *Model) headLines() []string {
 	}
 	state := m.timeOfDay(m.clock) + "  " + m.state()
 	name = format.Shorten(name, max(8, m.width-ansi.StringWidth(state)-2))
-	head := spread(m.paint.head(name), state, m.width)
+	head := spread(m.paint.Head(name), state, m.width)
 
 	var tabs []string
 	for p, pane := range m.pages {
@@ -63,7 +63,7 @@ func (m *Model) headLines() []string {
 			tab += " " + pane.name()
 		}
 		if p == m.page {
-			tab = m.paint.chosen("[" + tab + "]")
+			tab = m.paint.Chosen("[" + tab + "]")
 		} else {
 			tab = " " + tab + " "
 		}
@@ -81,21 +81,21 @@ func spread(left, right string, width int) string {
 func (m *Model) state() string {
 	switch {
 	case m.paused:
-		return m.paint.warn("PAUSED " + whole(m.clock.Sub(m.now)))
+		return m.paint.Warn("PAUSED " + whole(m.clock.Sub(m.now)))
 	case m.denied() && m.mayBeRead() && m.unheard == nil:
-		return m.paint.good("live")
+		return m.paint.Good("live")
 	case m.denied():
-		return m.paint.warn("DENIED")
+		return m.paint.Warn("DENIED")
 	case m.lost != nil && m.lookedAt.IsZero():
-		return m.paint.fail("UNREACHABLE")
+		return m.paint.Fail("UNREACHABLE")
 	case m.lost != nil:
-		return m.paint.fail("STALE " + whole(m.now.Sub(m.lookedAt)))
+		return m.paint.Fail("STALE " + whole(m.now.Sub(m.lookedAt)))
 	case m.lookedAt.IsZero():
 		return "connecting"
 	case !ask.InOffice(m.look.Cell):
-		return m.paint.fail("NO MASTER")
+		return m.paint.Fail("NO MASTER")
 	}
-	return m.paint.good("live")
+	return m.paint.Good("live")
 }
 
 // denied reports whether the caller may not observe the cell.
@@ -150,16 +150,16 @@ func (m *Model) body(height int) []string {
 }
 
 func (m *Model) detailLines() []string {
-	title := m.paint.head(m.detail.Kind + " " + format.Clean(m.detail.Name))
+	title := m.paint.Head(m.detail.Kind + " " + format.Clean(m.detail.Name))
 	lines := strings.Split(ansi.Hardwrap(title, max(8, m.width), true), "\n")
 	r := &m.read
 	if r.of != m.detail {
-		return append(lines, "", m.paint.dim("Reading..."))
+		return append(lines, "", m.paint.Dim("Reading..."))
 	}
 	if age := m.clock.Sub(r.at); age > oldAfter && m.detail.Kind != File {
-		lines = append(lines, m.paint.warn(fmt.Sprintf("STALE: this is %s old", format.Human(age))))
+		lines = append(lines, m.paint.Warn(fmt.Sprintf("STALE: this is %s old", format.Human(age))))
 	} else if r.stale {
-		lines = append(lines, m.paint.warn("Possibly out of date: there was no master."))
+		lines = append(lines, m.paint.Warn("Possibly out of date: there was no master."))
 	}
 	lines = append(lines, "")
 	if r.err != nil {
@@ -185,7 +185,7 @@ func (m *Model) scrolled(lines []string, height int) []string {
 	lines = lines[m.scroll:]
 	if len(lines) > height && height > 1 {
 		more := len(lines) - height + 1
-		return append(lines[:height-1:height-1], m.paint.dim(fmt.Sprintf("-- %s more --", format.Plural(more, "line"))))
+		return append(lines[:height-1:height-1], m.paint.Dim(fmt.Sprintf("-- %s more --", format.Plural(more, "line"))))
 	}
 	return lines
 }
@@ -200,7 +200,7 @@ func (m *Model) footLine() string {
 		if m.width < 60 {
 			hint = ""
 		}
-		return m.paint.head("search: "+format.Shorten(safetext.Name(c.search), max(8, m.width-12-len(hint)))+"_") + m.paint.dim(hint)
+		return m.paint.Head("search: "+format.Shorten(safetext.Name(c.search), max(8, m.width-12-len(hint)))+"_") + m.paint.Dim(hint)
 	case m.help:
 		keys = "j/k scroll  esc back  q quit"
 	case m.detail.Kind != "":
@@ -217,7 +217,7 @@ func (m *Model) footLine() string {
 		keys = "? help  q quit"
 	}
 	if at == "" || len(keys)+len(at)+2 > m.width {
-		return m.paint.dim(keys)
+		return m.paint.Dim(keys)
 	}
-	return spread(m.paint.dim(keys), at, m.width)
+	return spread(m.paint.Dim(keys), at, m.width)
 }
