@@ -49,8 +49,36 @@ func (a Poller) Get(ctx context.Context, base, route string, out any) (http.Head
 // Call makes one call, with in as its body unless nil. It decodes the answer
 // into out: metrics into a *Metrics, other answers as JSON, and nothing into
 // nil. An answer other than 200 is a *lockapi.Error if it has the form of one.
-// The token goes only to a URL that MayCall allows.
 func (a Poller) Call(ctx context.Context, method, url string, in, out any) (http.Header, error) {
+	resp, err := a.Send(ctx, method, url, in)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer := io.LimitReader(resp.Body, mostAnswer)
+	if resp.StatusCode != http.StatusOK {
+		refused := new(lockapi.Error)
+		if json.NewDecoder(answer).Decode(refused) != nil || refused.Code == "" {
+			return resp.Header, fmt.Errorf("the answer %s does not come from stoutd", resp.Status)
+		}
+		return resp.Header, refused
+	}
+	switch out := out.(type) {
+	case nil:
+		_, err = io.Copy(io.Discard, answer)
+	case *Metrics:
+		*out, err = ReadMetrics(answer)
+	default:
+		if err = json.NewDecoder(answer).Decode(out); err != nil {
+			err = fmt.Errorf("the answer does not come from stoutd: %w", err)
+		}
+	}
+	return resp.Header, err
+}
+
+// Send makes one call, with in as its body unless nil. The token goes only to a
+// URL that MayCall allows.
+func (a Poller) Send(ctx context.Context, method, url string, in any) (*http.Response, error) {
 	var body bytes.Buffer
 	if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {
@@ -85,26 +113,7 @@ func (a Poller) Call(ctx context.Context, method, url string, in, out any) (http
 	case err != nil:
 		return nil, Innermost(err)
 	}
-	defer resp.Body.Close()
-	answer := io.LimitReader(resp.Body, mostAnswer)
-	if resp.StatusCode != http.StatusOK {
-		refused := new(lockapi.Error)
-		if json.NewDecoder(answer).Decode(refused) != nil || refused.Code == "" {
-			return resp.Header, fmt.Errorf("the answer %s does not come from stoutd", resp.Status)
-		}
-		return resp.Header, refused
-	}
-	switch out := out.(type) {
-	case nil:
-		_, err = io.Copy(io.Discard, answer)
-	case *Metrics:
-		*out, err = ReadMetrics(answer)
-	default:
-		if err = json.NewDecoder(answer).Decode(out); err != nil {
-			err = fmt.Errorf("the answer does not come from stoutd: %w", err)
-		}
-	}
-	return resp.Header, err
+	return resp, nil
 }
 
 // MayCall returns why a URL from the cell must not be called. A caller that

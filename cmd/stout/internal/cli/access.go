@@ -362,7 +362,7 @@ skips the question.`,
 			if err != nil {
 				return err
 			}
-			return a.remove(ctx, a.admin.Access().Disable, "access control is off: every caller may do everything\n")
+			return a.remove(ctx, a.admin.Access().Disable, func() { a.ui.printf("access control is off: every caller may do everything\n") })
 		},
 	}
 }

@@ -137,7 +137,11 @@ func (a *app) open(ctx context.Context, f lockFlags) (*client.Session, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, within, errWaitOver)
 		defer cancel()
 	}
-	return a.client.NewSession(ctx, client.TTL(f.ttl), client.Name(f.name), client.Meta(sessionMeta(f)))
+	meta := map[string]string{"pid": strconv.Itoa(os.Getpid())} // shows operators which process this is
+	if len(f.command) > 0 {
+		meta["command"] = f.command[0]
+	}
+	return a.client.NewSession(ctx, client.TTL(f.ttl), client.Name(f.name), client.Meta(meta))
 }
 
 // acquireIn takes the lock in a session, with the given part of the time used
@@ -154,15 +158,6 @@ func (a *app) acquireIn(ctx context.Context, session *client.Session, f lockFlag
 		opts = append(opts, client.Wait(left))
 	}
 	return session.Lock(ctx, f.paths[0], opts...)
-}
-
-// sessionMeta shows operators which process this is.
-func sessionMeta(f lockFlags) map[string]string {
-	meta := map[string]string{"pid": strconv.Itoa(os.Getpid())}
-	if len(f.command) > 0 {
-		meta["command"] = f.command[0]
-	}
-	return meta
 }
 
 // inTheWay describes what blocks a lock: its holders, with more that are not
@@ -211,7 +206,9 @@ func (a *app) notAcquired(f lockFlags, w *waitWatch, err error, why func() *fail
 		out = a.explain(err)
 	}
 	out.message = "lock not acquired: " + out.message
-	if out.code == exitNoMaster || out.code == exitUnreachable || out.code == exitUnavailable || couldNot(err) {
+	switch {
+	case out.code == exitNoMaster, out.code == exitUnreachable, out.code == exitUnavailable,
+		errors.Is(err, client.ErrTooMany), errors.Is(err, client.ErrInternal): // the cell could not
 		out.code = f.unavailableCode
 	}
 	if out.code == exitFailed {
@@ -224,12 +221,6 @@ func (a *app) notAcquired(f lockFlags, w *waitWatch, err error, why func() *fail
 func noOutcome(err error) bool {
 	return errors.Is(err, errWaitOver) || errors.Is(err, client.ErrOutcomeUnknown) ||
 		errors.Is(err, client.ErrNoMaster) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// couldNot reports whether a call failed because of the cell: a quota is used
-// up, or the cell has an internal error.
-func couldNot(err error) bool {
-	return errors.Is(err, client.ErrTooMany) || errors.Is(err, client.ErrInternal)
 }
 
 const (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -75,7 +74,7 @@ byte.`,
 			var h lockapi.BackupHeader
 			var asked error
 			err := backup.Save(name, force, func(w io.Writer) error {
-				h, asked = a.admin.Backup(ctx, &begun{Writer: w, do: func() { timer.Stop() }})
+				h, asked = a.admin.Backup(ctx, begun{w, timer})
 				return asked
 			})
 			switch {
@@ -95,15 +94,14 @@ byte.`,
 	}
 }
 
-// begun is a writer that calls do at its first byte.
+// begun is a writer that stops a timer when it is used.
 type begun struct {
 	io.Writer
-	do   func()
-	once sync.Once
+	timer *time.Timer
 }
 
-func (b *begun) Write(p []byte) (int, error) {
-	b.once.Do(b.do)
+func (b begun) Write(p []byte) (int, error) {
+	b.timer.Stop()
 	return b.Writer.Write(p)
 }
 

@@ -75,13 +75,13 @@ func (a *app) build(c command, about func(error) error) *cobra.Command {
 		},
 	}
 	if c.exits != "" {
-		cmd.Long += "\n\n" + strings.Join(wrap("", "Exit codes: "+c.exits+".", pageWidth, 0), "\n")
+		cmd.Long += "\n\n" + strings.Join(wrap("Exit codes: "+c.exits+".", pageWidth), "\n")
 	}
 	switch {
 	case c.words == nil && !strings.Contains(c.use, "FILE"):
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	case c.words != nil && !c.all:
-		cmd.ValidArgsFunction = firstOnly(c.words)
+		cmd.ValidArgsFunction = firstOnly(c.words, cobra.ShellCompDirectiveNoFileComp)
 	}
 	cmd.PersistentPreRunE = a.prepare
 	if c.alone || len(c.sub) > 0 && !c.first {

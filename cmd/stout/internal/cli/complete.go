@@ -63,24 +63,18 @@ func isAlphanumeric(r rune) bool {
 	return '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z'
 }
 
-func firstOnly(words completer) completer {
+// firstOnly completes the first argument, and the others as directed.
+func firstOnly(words completer, others cobra.ShellCompDirective) completer {
 	return func(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil, others
 		}
 		return words(cmd, args, typed)
 	}
 }
 
 // thenFiles completes the first argument, and leaves the others to the shell.
-func thenFiles(words completer) completer {
-	return func(cmd *cobra.Command, args []string, typed string) ([]completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		return words(cmd, args, typed)
-	}
-}
+func thenFiles(words completer) completer { return firstOnly(words, cobra.ShellCompDirectiveDefault) }
 
 // offers completes from a list that the cell returns. It creates the client,
 // because cobra calls completers without prepare. word returns an item's word

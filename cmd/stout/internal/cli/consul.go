@@ -1,18 +1,16 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 
-	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -74,17 +72,12 @@ func (c *keyImport) run(ctx context.Context, args []string) error {
 	if c.door == "" { // CONSUL_HTTP_ADDR often names the Consul that the keys come from
 		return usagef("--door is missing: the address that a replica has in consul-listen")
 	}
-	in := c.stdin
-	if len(args) > 0 && args[0] != "-" {
-		file, err := os.Open(args[0])
-		if err != nil {
-			return &failure{code: exitUsage, message: err.Error()}
-		}
-		defer file.Close()
-		in = file
+	text, err := c.input(strings.Join(args, ""), math.MaxInt64-1)
+	if err != nil {
+		return err
 	}
 	var keys []exported
-	if err := json.NewDecoder(in).Decode(&keys); err != nil {
+	if err := json.Unmarshal(text, &keys); err != nil {
 		return &failure{code: exitFailed, message: fmt.Sprintf("this is not what consul kv export prints: %v", err)}
 	}
 	done := imported{}
@@ -122,46 +115,24 @@ func (c *keyImport) write(ctx context.Context, keys []exported) error {
 	for i, k := range keys {
 		ops[i] = map[string]operation{"KV": {string(lockapi.KeySet), k.Key, k.Flags, k.Value}}
 	}
-	body, err := json.Marshal(ops)
-	if err != nil {
-		return err
-	}
-	url := c.address()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url+"/v1/txn", bytes.NewReader(body))
-	if err != nil {
-		return usagef("--door: %v", err)
-	}
-	req.Header.Set("User-Agent", "stout/"+buildinfo.Version())
-	if c.token != nil {
-		token, err := c.token(ctx)
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	via := c.via
-	if via == nil {
-		t := &http.Transport{DisableKeepAlives: true}
-		if tls := c.tlsSource(); tls != nil {
-			t.TLSClientConfig = tls()
-		}
-		via = t
-	}
-	resp, err := via.RoundTrip(req)
+	url, door := c.address(), c.asker()
+	door.Servers = []string{url} // it may have the token
+	resp, err := door.Send(ctx, http.MethodPut, url+"/v1/txn", ops)
 	if err != nil {
 		return &failure{code: exitUnreachable, message: fmt.Sprintf("the door at %s does not answer: %v", url, err)}
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	refused := &failure{code: exitFailed, message: fmt.Sprintf("the door at %s answered %s: %s", url, resp.Status, clean(strings.TrimSpace(string(text))))}
 	switch {
 	case err != nil:
 		return &failure{code: exitUnknown, message: fmt.Sprintf("the answer of the door at %s was cut off: %v", url, err)}
+	case resp.StatusCode == http.StatusOK:
+		return nil
 	case resp.StatusCode >= http.StatusInternalServerError:
-		return &failure{code: exitNoMaster, message: fmt.Sprintf("the door at %s answered %s: %s", url, resp.Status, clean(strings.TrimSpace(string(text))))}
-	case resp.StatusCode != http.StatusOK:
-		return &failure{code: exitFailed, message: fmt.Sprintf("the door at %s answered %s: %s", url, resp.Status, clean(strings.TrimSpace(string(text))))}
+		refused.code = exitNoMaster
 	}
-	return nil
+	return refused
 }
 
 // address returns the base URL of the door.

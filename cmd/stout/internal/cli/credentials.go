@@ -27,12 +27,6 @@ const (
 	keyEnv    = "STOUT_KEY"
 )
 
-func (a *app) addTLS(flags *pflag.FlagSet) {
-	flags.StringVar(&a.opts.files.CA, "ca-cert", "", "`file` with the CAs of the replicas' certificates (default $"+caCertEnv+", else the system's CAs)")
-	flags.StringVar(&a.opts.files.Cert, "cert", "", "`file` of the client certificate to present (default $"+certEnv+")")
-	flags.StringVar(&a.opts.files.Key, "key", "", "`file` of its private key (default $"+keyEnv+")")
-}
-
 // certificates reads the files that flags or environment name, if any, and
 // reloads them until ctx ends.
 func (a *app) certificates(ctx context.Context) error {
@@ -60,15 +54,6 @@ func (a *app) certificates(ctx context.Context) error {
 	return nil
 }
 
-// tlsConfig returns the configuration for https URLs, or nil without
-// certificates.
-func (a *app) tlsConfig() *tls.Config {
-	if a.certs == nil {
-		return nil
-	}
-	return a.certs.Client()
-}
-
 // tlsSource returns a function that returns the current configuration for each
 // new connection; nil without certificates.
 func (a *app) tlsSource() func() *tls.Config {
@@ -92,7 +77,11 @@ func (a *app) address(url string) string { return clean(strings.TrimPrefix(url, 
 // cellEnvironment returns an environment in which a command's own stout finds
 // the same cell. It contains no credential: commands get theirs explicitly.
 func (a *app) cellEnvironment() []string {
-	env := append(withoutCredential(os.Environ()), serverEnv+"="+strings.Join(a.opts.servers, ","))
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return slices.Contains([]string{tokenEnv, tokenFileEnv, certEnv, keyEnv}, name)
+	})
+	env = append(env, serverEnv+"="+strings.Join(a.opts.servers, ","))
 	if a.opts.files.CA != "" {
 		env = append(env, caCertEnv+"="+a.opts.files.CA)
 	}
@@ -122,10 +111,6 @@ const (
 	tokenEnv     = "STOUT_AUTH_TOKEN"
 	tokenFileEnv = "STOUT_AUTH_TOKEN_FILE"
 )
-
-func (a *app) addToken(flags *pflag.FlagSet) {
-	flags.StringVar(&a.opts.tokenFile, "token-file", "", "`file` of the access token to send (default $"+tokenFileEnv+", else the token $"+tokenEnv+")")
-}
 
 // mostToken limits a token's file: replicas refuse longer headers.
 const mostToken = 32 << 10
@@ -161,22 +146,6 @@ func secretIn(files *readfile.Reader, file string) (string, error) {
 		err = fmt.Errorf("%s is empty", file)
 	}
 	return secret, err
-}
-
-// noteExposed warns if others can read the access token.
-func (a *app) noteExposed() {
-	if a.tokenFrom != "" && certs.Exposed(a.tokenFrom) {
-		a.ui.note("every user of this machine can read the access token in %s; chmod 600 %s", a.tokenFrom, a.tokenFrom)
-	}
-}
-
-// withoutCredential removes the access token, the certificate and its key from
-// an environment.
-func withoutCredential(env []string) []string {
-	return slices.DeleteFunc(env, func(e string) bool {
-		name, _, _ := strings.Cut(e, "=")
-		return slices.Contains([]string{tokenEnv, tokenFileEnv, certEnv, keyEnv}, name)
-	})
 }
 
 func (a *app) certificatesMade() command {

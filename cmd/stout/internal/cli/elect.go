@@ -49,7 +49,7 @@ func (c *electCommand) run(ctx context.Context, args []string) error {
 	}
 	if !c.listen {
 		c.lockFlags.prepare, c.retract = c.publish, c.withdraw
-		return c.lead(ctx, args)
+		return c.lockCommand.run(ctx, args)
 	}
 	args, command := c.behindDash(args)
 	switch {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -81,7 +83,7 @@ func (a *app) explainPath(ctx context.Context, path string, last int, everywhere
 			return err
 		}
 		for _, d := range all {
-			if goesThrough(d, path) {
+			if slices.ContainsFunc(d.Links, func(l lockapi.DeadlockLink) bool { return l.Path == path }) {
 				e.Deadlocks = append(e.Deadlocks, d)
 			}
 		}
@@ -239,7 +241,7 @@ func (a *app) printWaiters(e *explained) {
 	}
 	shown := l.Queue[:min(len(l.Queue), mostHolders)]
 	for _, w := range shown {
-		a.ui.hanging(fmt.Sprintf("%d.", w.Position), fmt.Sprintf("%s since %s, for %s; %s, session %s%s", clean(w.SessionName)+among(w.Set), clock(w.Since), millis(w.WaitingMS),
+		a.ui.hanging(indentation, fmt.Sprintf("%d.", w.Position), fmt.Sprintf("%s since %s, for %s; %s, session %s%s", clean(w.SessionName)+among(w.Set), clock(w.Since), millis(w.WaitingMS),
 			clean(string(w.Mode)), clean(w.Session), ownedBy(w.Principal, w.SessionMeta)))
 	}
 	if more := l.Waiters - len(shown); more > 0 {
@@ -346,7 +348,7 @@ func (a *app) printPast(e *explained, last int) {
 		a.ui.printf("\nHistory, newest first:\n")
 	}
 	for _, l := range lines {
-		a.ui.hanging(a.ui.out.Dim(l[0]), l[1])
+		a.ui.hanging(indentation, a.ui.out.Dim(l[0]), l[1])
 	}
 	reach := "the replicas have no history yet"
 	if s := e.History.Since; s != nil {
@@ -455,22 +457,5 @@ func seconds(ms int64) string {
 	return millis(ms)
 }
 
-// clock formats a local time of day, with the date unless it is today.
-func clock(t time.Time) string {
-	t = t.Local()
-	if now := time.Now(); t.YearDay() != now.YearDay() || t.Year() != now.Year() {
-		return t.Format("2006-01-02 15:04:05")
-	}
-	return t.Format("15:04:05")
-}
-
-// goesThrough reports whether a session of a deadlock waits for the lock at a
-// path.
-func goesThrough(d lockapi.Deadlock, path string) bool {
-	for _, l := range d.Links {
-		if l.Path == path {
-			return true
-		}
-	}
-	return false
-}
+// clock formats a local time.
+func clock(t time.Time) string { return format.Clock(t.Local(), time.Now()) }

@@ -18,15 +18,17 @@ func (a *app) groups() command {
 		use: "groups", short: "List, show, set and remove groups", like: "group", long: groupsHelp, exits: reads, first: true,
 		sub: []command{
 			a.listGroups(), a.showGroup(),
-			(&setGroup{app: a, use: "set NAME MEMBER...", short: "Replace the members of a group", like: "put create",
+			a.setGroup(command{
+				use: "set NAME MEMBER...", short: "Replace the members of a group", like: "put create",
 				long: `Sets the members of the group NAME, replacing any earlier ones. "nobody" makes
 an empty group. A group cannot contain itself, directly or through other groups.`,
-				change: func(_, members []string) []string { return members }}).command(),
-			(&setGroup{app: a, use: "add NAME MEMBER...", short: "Add members to a group", like: "join",
+			}, func(_, members []string) []string { return members }),
+			a.setGroup(command{
+				use: "add NAME MEMBER...", short: "Add members to a group", like: "join",
 				long: `Adds the MEMBERs to the group NAME. A missing group is created.`,
-				change: func(now, members []string) []string {
-					return append(now, slices.DeleteFunc(members, func(m string) bool { return slices.Contains(now, m) })...)
-				}}).command(),
+			}, func(now, members []string) []string {
+				return append(now, slices.DeleteFunc(members, func(m string) bool { return slices.Contains(now, m) })...)
+			}),
 			a.removeGroup(),
 		},
 	}
@@ -84,26 +86,17 @@ func (a *app) printGroup(g lockapi.Group) {
 
 // setGroup writes a group. change computes the new members from the current and
 // the named ones.
-type setGroup struct {
-	*app
-	use, short, long, like string
-	change                 func(now, members []string) []string
-}
-
-func (c *setGroup) command() command {
-	return command{
-		run: c.run,
-		use: c.use, short: c.short, long: c.long, exits: changes, like: c.like, words: c.completeGroup(), endless: true,
-		example: "  stout access groups " + strings.Fields(c.use)[0] + " ops user:ada user:grace",
+func (a *app) setGroup(row command, change func(now, members []string) []string) command {
+	row.exits, row.words, row.endless = changes, a.completeGroup(), true
+	row.example = "  stout access groups " + strings.Fields(row.use)[0] + " ops user:ada user:grace"
+	row.run = func(ctx context.Context, args []string) error {
+		name, members, err := groupAndMembers(args)
+		if err != nil {
+			return err
+		}
+		return a.editGroup(ctx, name, true, func(now []string) ([]string, error) { return change(now, members), nil })
 	}
-}
-
-func (c *setGroup) run(ctx context.Context, args []string) error {
-	name, members, err := groupAndMembers(args)
-	if err != nil {
-		return err
-	}
-	return c.editGroup(ctx, name, true, func(now []string) ([]string, error) { return c.change(now, members), nil })
+	return row
 }
 
 // editGroup changes the members of a group. create allows a group that does not
@@ -145,15 +138,13 @@ MEMBERs, it removes only these members.`,
 					return slices.DeleteFunc(now, func(m string) bool { return slices.Contains(members, m) }), nil
 				})
 			}
-			reading, cancel := a.bounded(ctx)
-			defer cancel()
-			access := a.admin.Access()
-			g, err := access.Group(reading, name)
-			if err != nil {
+			var g lockapi.Group
+			return a.remove(ctx, func(ctx context.Context) (err error) {
+				if g, err = a.admin.Access().Group(ctx, name); err == nil {
+					err = a.admin.Access().DeleteGroup(ctx, name)
+				}
 				return err
-			}
-			return a.remove(ctx, func(ctx context.Context) error { return access.DeleteGroup(ctx, name) },
-				"removed group %s, of %s\n", clean(name), plural(len(g.Members), "member"))
+			}, func() { a.ui.printf("removed group %s, of %s\n", clean(name), plural(len(g.Members), "member")) })
 		},
 	}
 }

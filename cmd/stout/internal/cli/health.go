@@ -59,7 +59,7 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	})
 	found = slices.DeleteFunc(found, func(f finding) bool { return f.What == "" })
 	for i, r := range cell.Replicas {
-		cell.Replicas[i].Healthy = r.Healthy && !outsider(found, r.ID)
+		cell.Replicas[i].Healthy = r.Healthy && !findingOf(found, r.ID).outside
 	}
 	return found
 }
@@ -155,14 +155,14 @@ func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) strin
 	return other("a replica of another cell of the same name, with directory", own.Directory)
 }
 
-// outsider reports whether a replica was found to be outside the cell.
-func outsider(found []finding, id string) bool {
-	return slices.ContainsFunc(found, func(f finding) bool { return f.ID == id && f.outside })
-}
-
-// isDeafIn reports whether a replica was found not to reach the master.
-func isDeafIn(found []finding, id string) bool {
-	return slices.ContainsFunc(found, func(f finding) bool { return f.ID == id && f.deaf })
+// findingOf returns what was found about a replica, or nothing.
+func findingOf(found []finding, id string) finding {
+	for _, f := range found {
+		if f.ID == id {
+			return f
+		}
+	}
+	return finding{}
 }
 
 func newestIndex(replicas []lockapi.Replica) uint64 {
@@ -187,9 +187,9 @@ func (a *app) showFindings(cell lockapi.Cell, found []finding) {
 	}
 	a.ui.printf("\n")
 	for _, f := range found {
-		a.ui.paragraph(clean(f.ID), f.What)
+		a.ui.hanging("", a.ui.out.Head(clean(f.ID)), f.What)
 		if f.Command != "" {
-			a.ui.paragraph("", mending(cell)+f.Command)
+			a.ui.indented(mending(cell) + f.Command)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func happened(e child.Event, name, why, stake string) string {
 // hold prints the grant and keeps the lock until a signal, the ordinary end, or
 // until the lock is lost.
 func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
-	early, err := untilSignal(ctx, signals, func() error { return a.showGrant(h) }, h.Held.Done(), nil)
+	early, err := untilSignal(ctx, signals, func() error { return a.showGrant(h) }, h.Held.Done())
 	if early {
 		return h.why(), nil
 	}
@@ -151,9 +151,9 @@ func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (
 }
 
 // untilSignal returns at the first signal that ends programs, or when ctx ends.
-// It reports whether over or gone was closed before. show runs concurrently,
+// It reports whether over was closed before. show runs concurrently,
 // because standard output may block.
-func untilSignal(ctx context.Context, signals <-chan os.Signal, show func() error, over, gone <-chan struct{}) (early bool, err error) {
+func untilSignal(ctx context.Context, signals <-chan os.Signal, show func() error, over <-chan struct{}) (early bool, err error) {
 	shown := wait.Err(show)
 	for {
 		select {
@@ -169,8 +169,6 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal, show func() erro
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		case <-over:
-			return true, nil
-		case <-gone:
 			return true, nil
 		}
 	}

@@ -160,10 +160,8 @@ func addName(flags *pflag.FlagSet, name *string) {
 	flags.StringVar(name, "name", "", "`name` of the session, for operators (default user@host)")
 }
 
-func (c *lockCommand) run(ctx context.Context, args []string) error { return c.lead(ctx, args) }
-
-// lead takes the lock in args and runs the command there under it.
-func (c *lockCommand) lead(ctx context.Context, args []string) error {
+// run takes the lock in args and runs the command there under it.
+func (c *lockCommand) run(ctx context.Context, args []string) error {
 	args, command := c.behindDash(args)
 	switch {
 	case command != nil && len(command) == 0:

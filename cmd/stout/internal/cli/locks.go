@@ -91,7 +91,7 @@ func (c *listLocks) showHolders(l lockapi.Lock) {
 		if len(h.SessionMeta) > 0 {
 			meta = ": " + metaText(h.SessionMeta)
 		}
-		c.ui.paragraph("", fmt.Sprintf("token %d is held by %s, session %s%s", h.Token, clean(h.SessionName), clean(h.Session), meta))
+		c.ui.indented(fmt.Sprintf("token %d is held by %s, session %s%s", h.Token, clean(h.SessionName), clean(h.Session), meta))
 	}
 	if more := len(l.Holders) - len(shown) + l.MoreHolders; more > 0 {
 		c.ui.printf("and %s more\n", plural(more, "holder"))
@@ -207,22 +207,10 @@ cell has no master, 4 no replica can be reached.`,
 	}
 }
 
-// pick selects the hold that an operator means; empty fields match everything.
-type pick struct {
-	session, handle string
-	anyHandle       bool
-	token           uint64
-}
-
-func (p pick) matches(h lockapi.Holder) bool {
-	return (p.session == "" || p.session == h.Session) &&
-		(p.anyHandle || p.handle == h.Handle) &&
-		(p.token == 0 || p.token == h.Token)
-}
-
 type releaseLock struct {
 	*app
-	pick
+	session string
+	token   uint64
 }
 
 func (a *app) releaseLock() command {
@@ -242,37 +230,38 @@ the whole session.`,
 		example: `  stout release /jobs/nightly
   stout release /pool/workers --token 4711`,
 		flags: func(f *pflag.FlagSet) {
-			f.StringVar(&c.pick.session, "session", "", "`id` of the session that holds or waits")
-			f.StringVar(&c.handle, "handle", "", "`handle` of the hold, if the session has several")
-			f.Uint64Var(&c.pick.token, "token", 0, "fencing `token` of the hold to release")
+			f.StringVar(&c.session, "session", "", "`id` of the session that holds or waits")
+			f.Uint64Var(&c.token, "token", 0, "fencing `token` of the hold to release")
 		},
 		values: map[string]completer{"session": c.completeSession()},
 	}
 }
 
 func (c *releaseLock) run(ctx context.Context, args []string) error {
-	path, p := args[0], c.pick
+	path := args[0]
 	if err := validPath(path); err != nil {
 		return err
 	}
-	p.anyHandle = !c.given("handle")
 	lock, err := c.client.ReadLock(ctx, path)
 	if err != nil {
 		return err
 	}
-	found := slices.DeleteFunc(slices.Clone(lock.Holders), func(h lockapi.Holder) bool { return !p.matches(h) })
+	found := slices.DeleteFunc(slices.Clone(lock.Holders), func(h lockapi.Holder) bool {
+		return c.session != "" && c.session != h.Session || c.token != 0 && c.token != h.Token
+	})
 	switch {
 	case len(found) == 1:
 		h := found[0]
-		return c.releaseOne(ctx, path, h.Session, h.Handle, h.Token, "from "+holderName(h), true)
+		from := fmt.Sprintf("from %s (session %s, token %d)", clean(h.SessionName), clean(h.Session), h.Token)
+		return c.releaseOne(ctx, path, h.Session, h.Handle, h.Token, from)
 	case len(found) > 1:
 		f := &failure{code: exitFailed, message: fmt.Sprintf("%s has %d holders; choose one with --token", clean(path), len(found))}
 		for _, h := range found {
 			f.detail("--token %d  %s, session %s, for %s", h.Token, clean(h.SessionName), clean(h.Session), since(h.GrantedAt))
 		}
 		return f
-	case p.session != "" && p.token == 0:
-		return c.leaveQueue(ctx, path, p)
+	case c.session != "" && c.token == 0:
+		return c.leaveQueue(ctx, path)
 	case len(lock.Holders) == 0:
 		return c.nothing(path, "it is not held")
 	case lock.MoreHolders > 0:
@@ -281,22 +270,21 @@ func (c *releaseLock) run(ctx context.Context, args []string) error {
 	return c.nothing(path, "none of its holders matches")
 }
 
-func (c *releaseLock) leaveQueue(ctx context.Context, path string, p pick) error {
-	s, err := c.admin.ReadSession(ctx, p.session)
+func (c *releaseLock) leaveQueue(ctx context.Context, path string) error {
+	s, err := c.admin.ReadSession(ctx, c.session)
 	if err != nil {
 		return err
 	}
 	for _, w := range s.Waits {
-		if w.Path == path && (p.anyHandle || w.Handle == p.handle) {
-			return c.releaseOne(ctx, path, s.ID, w.Handle, 0, "from the queue position of "+clean(s.Name), false)
+		if w.Path == path {
+			return c.releaseOne(ctx, path, s.ID, w.Handle, 0, "from the queue position of "+clean(s.Name))
 		}
 	}
 	return c.nothing(path, "the session neither holds it nor waits for it")
 }
 
-// releaseOne releases the selected hold or queue position, and warns if it was
-// held.
-func (c *releaseLock) releaseOne(ctx context.Context, path, session, handle string, token uint64, whose string, held bool) error {
+// releaseOne releases the hold with a token, or a queue position, which has none.
+func (c *releaseLock) releaseOne(ctx context.Context, path, session, handle string, token uint64, whose string) error {
 	released, err := c.admin.Release(ctx, path, session, handle, token)
 	if err != nil {
 		return err
@@ -309,7 +297,7 @@ func (c *releaseLock) releaseOne(ctx context.Context, path, session, handle stri
 	} else {
 		c.ui.printf("released %s %s\n", clean(path), whose)
 	}
-	if held {
+	if token != 0 {
 		c.ui.note("the former holder may still be running; only a resource that checks tokens refuses its writes")
 	}
 	return err
@@ -324,8 +312,4 @@ func (c *releaseLock) nothing(path, why string) error {
 		}
 	}
 	return f.hint("stout locks %s shows its holders", clean(path))
-}
-
-func holderName(h lockapi.Holder) string {
-	return fmt.Sprintf("%s (session %s, token %d)", clean(h.SessionName), clean(h.Session), h.Token)
 }

@@ -253,7 +253,7 @@ be committed: its outcome is then unknown, and the cell may stop.`,
 				return err
 			}
 			what := fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), wellness(m), clean(m.Suffrage))
-			if err := a.askToLose(list, m, yes, force, toRemove, [2]string{"out", what}, "Remove it?"); err != nil {
+			if err := a.askToLose(list, m, yes, force, [2]string{"out", what}, "Remove it?"); err != nil {
 				return err
 			}
 			err = a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
@@ -269,12 +269,6 @@ be committed: its outcome is then unknown, and the cell may stop.`,
 func addForce(flags *pflag.FlagSet, force *bool) {
 	flags.BoolVar(force, "force", false, "continue even if too few other members are healthy")
 }
-
-// Reasons to ask before the cell loses a vote.
-const (
-	toRemove = "the cell loses a vote"
-	toDemote = "the cell loses a vote"
-)
 
 // mayLose returns the member that is to lose its vote. The only voter cannot
 // lose it, even with --force.
@@ -320,7 +314,7 @@ func wellness(m *lockapi.Member) string {
 
 // askToLose describes the cell without a member's vote, and asks unless yes is
 // set.
-func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, yes, force bool, toDo string, change [2]string, question string) error {
+func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, yes, force bool, change [2]string, question string) error {
 	voters, well := votersBut(list, m.ID)
 	what := fmt.Sprintf("the cell will have %s: %d healthy and %d needed; it will tolerate %s",
 		plural(voters, "voter"), well, voters/2+1, moreFailures(max(0, well-voters/2-1)))
@@ -332,7 +326,7 @@ func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, yes, force bool
 	if force {
 		what += " With --force and too few healthy voters, the cell may stop, and the outcome stays unknown until they are back."
 	}
-	return a.confirm(toDo, what, question, [2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
+	return a.confirm("the cell loses a vote", what, question, [2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
 }
 
 func (a *app) setMember() command {
@@ -373,7 +367,7 @@ first hands mastership over.`,
 				list, m, err := a.mayLose(ctx, id)
 				if err == nil && m.Suffrage == lockapi.SuffrageVoter {
 					change := [2]string{"vote", fmt.Sprintf("removed; the member is %s and stays without a vote", wellness(m))}
-					err = a.askToLose(list, m, yes, force, toDemote, change, "Remove its vote?")
+					err = a.askToLose(list, m, yes, force, change, "Remove its vote?")
 				}
 				if err != nil {
 					return err

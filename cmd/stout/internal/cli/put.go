@@ -118,23 +118,30 @@ func (c *putFile) read() ([]byte, error) {
 	if c.content != nil {
 		return []byte(*c.content), nil
 	}
-	in := c.stdin
-	if c.file != "" && c.file != "-" {
-		file, err := os.Open(c.file)
+	content, err := c.input(c.file, lockapi.MaxFileBytes)
+	if err == nil && len(content) > lockapi.MaxFileBytes {
+		err = &failure{code: exitFailed, message: fmt.Sprintf("the content has more than %d bytes, the limit for a file", lockapi.MaxFileBytes)}
+	}
+	return content, err
+}
+
+// input reads a file, or standard input for "-" or no name. It reads one byte
+// more than most, so that a longer content shows.
+func (a *app) input(name string, most int64) ([]byte, error) {
+	in := a.stdin
+	if name != "" && name != "-" {
+		file, err := os.Open(name)
 		if err != nil {
-			return nil, &failure{code: exitUsage, message: err.Error()}
+			return nil, usagef("%v", err)
 		}
 		defer file.Close()
 		in = file
 	}
-	content, err := io.ReadAll(io.LimitReader(in, lockapi.MaxFileBytes+1))
+	content, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
-		return nil, &failure{code: exitFailed, message: err.Error()}
+		err = &failure{code: exitFailed, message: err.Error()}
 	}
-	if len(content) > lockapi.MaxFileBytes {
-		return nil, &failure{code: exitFailed, message: fmt.Sprintf("the content has more than %d bytes, the limit for a file", lockapi.MaxFileBytes)}
-	}
-	return content, nil
+	return content, err
 }
 
 func (c *putFile) run(ctx context.Context, args []string) error {
@@ -167,12 +174,6 @@ func (c *putFile) showStat(stat lockapi.FileStat) error {
 // is gone, so no other session waits for it.
 const lastSteps = 10 * time.Second
 
-// ephemeral is a file that ends with its session.
-type ephemeral struct {
-	session *client.Session
-	stat    lockapi.FileStat
-}
-
 // putEphemeral writes a file and keeps its session while a command runs, or
 // until a signal.
 //
@@ -181,40 +182,39 @@ type ephemeral struct {
 func (c *putFile) putEphemeral(ctx context.Context, content []byte) error {
 	signals, stop := child.Signals()
 	defer stop()
-	e, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (*ephemeral, error) { return c.writeEphemeral(ctx, content) })
-	if e != nil {
-		defer c.endFile(e.session)
+	var session *client.Session
+	stat, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (stat lockapi.FileStat, err error) {
+		ctx, cancel := c.bounded(ctx)
+		defer cancel()
+		if session, err = c.client.NewSession(ctx, client.TTL(c.ttl), client.Name(c.name)); err != nil {
+			return stat, err
+		}
+		if stat, err = session.Put(ctx, c.path, content, append(c.conditions, client.Ephemeral())...); err != nil {
+			err = aboutFile(c.path, err)
+		}
+		return stat, err
+	})
+	if session != nil {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.Background(), closePatience(session))
+			defer cancel()
+			c.endSession(ctx, session, "delete the file; it is gone")
+		}()
 	}
 	if err != nil {
 		return err
 	}
 	if len(c.cmd) > 0 {
-		return c.runBeside(ctx, e, signals)
+		return c.runBeside(ctx, session, stat, signals)
 	}
 	early, err := untilSignal(ctx, signals, func() error {
 		defer c.ui.note("Ctrl-C deletes it")
-		return c.showStat(e.stat)
-	}, e.session.Done(), nil)
+		return c.showStat(stat)
+	}, session.Done())
 	if early {
 		return sessionOver()
 	}
 	return err
-}
-
-// writeEphemeral opens a session and writes the file. A result must be ended
-// even if an error comes with it.
-func (c *putFile) writeEphemeral(ctx context.Context, content []byte) (*ephemeral, error) {
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
-	session, err := c.client.NewSession(ctx, client.TTL(c.ttl), client.Name(c.name))
-	if err != nil {
-		return nil, err
-	}
-	stat, err := session.Put(ctx, c.path, content, append(c.conditions, client.Ephemeral())...)
-	if err != nil {
-		err = aboutFile(c.path, err)
-	}
-	return &ephemeral{session, stat}, err
 }
 
 func sessionOver() *failure {
@@ -229,10 +229,10 @@ func (unbounded) Remaining() time.Duration { return math.MaxInt64 }
 func (u unbounded) Done() <-chan struct{}  { return u }
 
 // runBeside runs the command to its end. stout exits with its exit code.
-func (c *putFile) runBeside(ctx context.Context, e *ephemeral, signals <-chan os.Signal) error {
+func (c *putFile) runBeside(ctx context.Context, session *client.Session, stat lockapi.FileStat, signals <-chan os.Signal) error {
 	if c.ui.json { // before what the command writes
 		_, err := unlessSignalled(ctx, signals, nil, func(ctx context.Context) (any, error) {
-			return nil, wait.Do(ctx, func() error { return c.showStat(e.stat) })
+			return nil, wait.Do(ctx, func() error { return c.showStat(stat) })
 		})
 		if err != nil {
 			return err
@@ -240,18 +240,12 @@ func (c *putFile) runBeside(ctx context.Context, e *ephemeral, signals <-chan os
 	}
 	result, err := c.runCommand(child.Command{
 		Args: c.cmd, Env: append(c.cellEnvironment(), "STOUT_PATH="+c.path),
-		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: e.session.Done(), Signals: signals,
+		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: session.Done(), Signals: signals,
 	}, make(unbounded), func(what child.Event) string {
 		return happened(what, c.cmd[0], "the session has ended", fmt.Sprintf("%s is gone in %s", clean(c.path), human(c.ttl)))
 	})
-	if result.Lost || e.session.Err() != nil {
+	if result.Lost || session.Err() != nil {
 		return sessionOver()
 	}
 	return err
-}
-
-func (c *putFile) endFile(session *client.Session) {
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience(session))
-	defer cancel()
-	c.endSession(ctx, session, "delete the file; it is gone")
 }

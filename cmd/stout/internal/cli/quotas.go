@@ -54,15 +54,9 @@ func usedText(used *lockapi.QuotaUse) string {
 
 func (a *app) listQuotas() command {
 	return viewer(a, command{use: "list", short: "List the quotas", long: quotasHelp, exits: reads, like: "ls"},
-		func(ctx context.Context, _ []string) (lockapi.QuotaList, error) {
-			all := lockapi.QuotaList{Quotas: []lockapi.Quota{}}
-			for q, err := range a.admin.Access().Quotas(ctx) {
-				if err != nil {
-					return all, err
-				}
-				all.Quotas = append(all.Quotas, q)
-			}
-			return all, nil
+		func(ctx context.Context, _ []string) (l lockapi.QuotaList, err error) {
+			l.Quotas, err = collect(a.admin.Access().Quotas(ctx))
+			return l, err
 		}, func(l lockapi.QuotaList) {
 			list(a.ui, l.Quotas, "the cell has no quotas of principals", []column{left("OF"), left("LIMITS"), left("USED")}, func(q lockapi.Quota) []string {
 				return []string{clean(q.Principal), limitsText(&q.QuotaLimits), usedText(q.Used)}
@@ -146,13 +140,13 @@ func (a *app) removeQuota() command {
 			if err != nil {
 				return err
 			}
-			reading, cancel := a.bounded(ctx)
-			defer cancel()
-			access := a.admin.Access()
-			if _, err := access.Quota(reading, of); err != nil {
+			return a.remove(ctx, func(ctx context.Context) error {
+				_, err := a.admin.Access().Quota(ctx, of)
+				if err == nil {
+					err = a.admin.Access().DeleteQuota(ctx, of)
+				}
 				return err
-			}
-			return a.remove(ctx, func(ctx context.Context) error { return access.DeleteQuota(ctx, of) }, "removed the quota of %s\n", clean(of))
+			}, func() { a.ui.printf("removed the quota of %s\n", clean(of)) })
 		},
 	}
 }

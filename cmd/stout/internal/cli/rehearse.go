@@ -103,7 +103,9 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 	}
 	run.Poller.Via = &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 128, TLSHandshakeTimeout: 2 * time.Second,
-		TLSClientConfig: a.tlsConfig().Clone(),
+	}
+	if a.certs != nil {
+		run.Poller.Via.(*http.Transport).TLSClientConfig = a.certs.Client().Clone()
 	}
 	looking, cancel := a.bounded(ctx)
 	defer cancel()

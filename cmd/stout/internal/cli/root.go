@@ -193,8 +193,10 @@ replicas' certificates must contain that name.`,
 	flags := cmd.PersistentFlags()
 	flags.StringSliceVarP(&a.opts.servers, "server", "s", nil,
 		"base `URLs` of replicas, or dns:NAME:PORT, separated by commas (default $"+serverEnv+", else localhost's ports 7101 to 7103)")
-	a.addTLS(flags)
-	a.addToken(flags)
+	flags.StringVar(&a.opts.files.CA, "ca-cert", "", "`file` with the CAs of the replicas' certificates (default $"+caCertEnv+", else the system's CAs)")
+	flags.StringVar(&a.opts.files.Cert, "cert", "", "`file` of the client certificate to present (default $"+certEnv+")")
+	flags.StringVar(&a.opts.files.Key, "key", "", "`file` of its private key (default $"+keyEnv+")")
+	flags.StringVar(&a.opts.tokenFile, "token-file", "", "`file` of the access token to send (default $"+tokenFileEnv+", else the token $"+tokenEnv+")")
 	flags.StringVarP(&a.opts.output, "output", "o", "table", "output `format`: table, or json as in the HTTP API")
 	flags.DurationVar(&a.opts.timeout, "timeout", defaultTimeout, "give up if the cell does not answer within this `duration` (lock: 1m)")
 	flags.BoolVarP(&a.opts.quiet, "quiet", "q", false, "print results and errors only, and no error that the exit code implies (for cron)")
@@ -234,7 +236,9 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	if err := a.credential(); err != nil {
 		return err
 	}
-	a.noteExposed()
+	if a.tokenFrom != "" && certs.Exposed(a.tokenFrom) {
+		a.ui.note("every user of this machine can read the access token in %s; chmod 600 %s", a.tokenFrom, a.tokenFrom)
+	}
 	if err := a.connect(); err != nil {
 		return err
 	}

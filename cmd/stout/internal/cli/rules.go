@@ -195,7 +195,7 @@ PATH. That needs admin at PATH and at each of them.`,
 			if err != nil {
 				return err
 			}
-			return a.remove(ctx, func(ctx context.Context) error { return access.DeleteRule(ctx, at) }, "removed the rule at %s\n", clean(at))
+			return a.remove(ctx, func(ctx context.Context) error { return access.DeleteRule(ctx, at) }, func() { a.ui.printf("removed the rule at %s\n", clean(at)) })
 		},
 	}
 }
@@ -226,10 +226,10 @@ func edit[T any](ctx context.Context, a *app, read func(context.Context) (T, err
 
 // remove makes a call without an answer. With -o json it prints an empty
 // object.
-func (a *app) remove(ctx context.Context, do func(context.Context) error, format string, args ...any) error {
+func (a *app) remove(ctx context.Context, do func(context.Context) error, show func()) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	return answer(a.ui, struct{}{}, do(ctx), func(struct{}) { a.ui.printf(format, args...) })
+	return answer(a.ui, struct{}{}, do(ctx), func(struct{}) { show() })
 }
 
 // whoFlags are flags that each give a whole list.

@@ -196,24 +196,18 @@ func (a *app) showCell(cell lockapi.Cell, found []finding) {
 }
 
 func (a *app) showReplicas(cell lockapi.Cell, found []finding) {
+	newest := newestIndex(cell.Replicas)
+	replicas := slices.SortedFunc(slices.Values(cell.Replicas), func(x, y lockapi.Replica) int { return strings.Compare(x.ID, y.ID) })
 	a.ui.table([]column{
 		left("REPLICA"), left("ROLE"), left("HEALTH"), right("APPLIED").sparing(2), right("LAG"),
 		left("PROMISE").sparing(4), right("CONTACT").sparing(3), left("ADDRESS").sparing(1),
-	}, a.replicaRows(cell.Replicas, found))
-}
-
-func (a *app) replicaRows(replicas []lockapi.Replica, found []finding) [][]string {
-	newest := newestIndex(replicas)
-	replicas = slices.SortedFunc(slices.Values(replicas), func(x, y lockapi.Replica) int { return strings.Compare(x.ID, y.ID) })
-	return rows(replicas, func(r lockapi.Replica) []string {
-		return a.replicaRow(r, newest, outsider(found, r.ID), isDeafIn(found, r.ID))
-	})
+	}, rows(replicas, func(r lockapi.Replica) []string { return a.replicaRow(r, newest, findingOf(found, r.ID)) }))
 }
 
 // replicaRow returns a replica's row. A replica that is down shows only what
 // does not age: not its lag or promise. A replica outside the cell shows no
 // state at all.
-func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) []string {
+func (a *app) replicaRow(r lockapi.Replica, newest uint64, found finding) []string {
 	p := a.ui.out
 	role, health := clean(r.Role), p.Fail("DOWN")
 	applied, lag, promise, contact := "-", "-", "-", "-"
@@ -225,7 +219,7 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) 
 	if r.Healthy || r.AppliedIndex > 0 {
 		applied = fmt.Sprint(r.AppliedIndex)
 	}
-	if outsider {
+	if found.outside {
 		health = p.Fail("OUT")
 	}
 	if r.Healthy {
@@ -237,7 +231,7 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, outsider, deaf bool) 
 			promise = fmt.Sprintf("%s %s", clean(r.Promise.To), millis(r.Promise.RemainingMS))
 		}
 	}
-	if deaf {
+	if found.deaf {
 		health = p.Fail("no master")
 	}
 	return []string{clean(r.ID), role, health, applied, lag, promise, contact, a.address(r.URL)}

@@ -31,7 +31,7 @@ func TestReplicaRow(t *testing.T) {
 	a.ui.out.Warn = func(s ...string) string { return "*" + s[0] + "*" }
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := a.replicaRow(tt.replica, newest, tt.outsider, false)[2:6]; !slices.Equal(got, tt.want) {
+			if got := a.replicaRow(tt.replica, newest, finding{outside: tt.outsider})[2:6]; !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

@@ -75,6 +75,7 @@ func (a *app) cell(ctx context.Context, within time.Duration) (lockapi.Cell, err
 // answered once or failed; nil if no replica answers. failed has the errors by
 // server.
 func (a *app) views(ctx context.Context) (best *lockapi.Cell, failed map[string]error) {
+	deadline, _ := ctx.Deadline()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	var (
@@ -98,7 +99,7 @@ func (a *app) views(ctx context.Context) (best *lockapi.Cell, failed map[string]
 			failed[url] = err
 		case held, best == nil || cell.Epoch > best.Epoch:
 			if best == nil { // askEach needs the rest of the time
-				time.AfterFunc(min(surveyPatience, remaining(ctx)/2), end)
+				time.AfterFunc(min(surveyPatience, time.Until(deadline)/2), end)
 			}
 			best = &cell
 		}
@@ -133,12 +134,6 @@ func (a *app) views(ctx context.Context) (best *lockapi.Cell, failed map[string]
 	mu.Unlock()
 	asking.Wait()
 	return best, failed
-}
-
-// remaining returns the time until the deadline of ctx.
-func remaining(ctx context.Context) time.Duration {
-	end, _ := ctx.Deadline()
-	return time.Until(end)
 }
 
 // askEach completes the view of a replica that knows only itself, because there

@@ -312,7 +312,7 @@ func TestExamine(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
-		if !outsider(got, "r1") || outsider(got, "r2") {
+		if !findingOf(got, "r1").outside || findingOf(got, "r2").outside {
 			t.Error("r1 alone is none of the cell's")
 		}
 
@@ -345,7 +345,7 @@ func TestExamineDeaf(t *testing.T) {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
 		a.ui.out = paint(io.Discard, termenv.Ascii)
-		if row := a.replicaRow(cell.Replicas[1], 0, false, isDeafIn(got, "r2")); row[2] != "no master" {
+		if row := a.replicaRow(cell.Replicas[1], 0, findingOf(got, "r2")); row[2] != "no master" {
 			t.Errorf("its row says %q", row)
 		}
 

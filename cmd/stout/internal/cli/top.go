@@ -74,7 +74,7 @@ func (s *topSource) Look(ctx context.Context, width int) (top.Look, error) {
 	}
 	out := top.Look{}
 	if wrong != nil {
-		out.Findings = append(append([]string{safeLine(wrong.message)}, wrong.details...), wrong.hints...)
+		out.Findings = append(append([]string{safe(wrong.message)}, wrong.details...), wrong.hints...)
 	}
 	for _, f := range found {
 		out.Findings = append(out.Findings, clean(f.ID)+" "+f.What)
@@ -170,12 +170,12 @@ func (s *topSource) Describe(err error) *top.Trouble {
 		return &top.Trouble{Text: g.Error()}
 	}
 	f := s.a.explain(err)
-	t := &top.Trouble{Text: capital(safeLine(f.message)) + ".", Denied: ask.IsDenial(err)}
+	t := &top.Trouble{Text: capital(safe(f.message)) + ".", Denied: ask.IsDenial(err)}
 	for _, line := range f.details {
-		t.More = append(t.More, safeLine(line))
+		t.More = append(t.More, safe(line))
 	}
 	for _, hint := range f.hints {
-		t.More = append(t.More, fmt.Sprintf("hint: %s", safeLine(hint)))
+		t.More = append(t.More, fmt.Sprintf("hint: %s", safe(hint)))
 	}
 	return t
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -123,16 +121,9 @@ func (c *runTxn) read() (t lockapi.Transaction, err error) {
 }
 
 func (c *runTxn) readFile() (t lockapi.Transaction, err error) {
-	in := c.stdin
-	if c.file != "-" {
-		if in, err = os.Open(c.file); err != nil {
-			return t, usagef("%v", err)
-		}
-		defer in.Close()
-	}
-	text, err := io.ReadAll(io.LimitReader(in, lockapi.MaxTransactionBytes+1))
+	text, err := c.input(c.file, lockapi.MaxTransactionBytes)
 	if err != nil {
-		return t, &failure{code: exitFailed, message: err.Error()}
+		return t, err
 	}
 	if len(text) > lockapi.MaxTransactionBytes {
 		return t, usagef("the transaction has more than %d bytes", lockapi.MaxTransactionBytes)

@@ -118,30 +118,15 @@ func (u *ui) pairs(pairs ...[2]string) {
 	}
 }
 
-// paragraph writes text after a name, wrapped and indented.
-func (u *ui) paragraph(name, text string) {
-	width := pageWidth
-	if u.width > 0 {
-		width = min(width, u.width)
-	}
-	const indent = 4
-	head := fmt.Sprintf("%-*s", indent, name+" ")
-	for i, line := range wrap(head, text, width, indent) {
-		if i == 0 && name != "" {
-			line = u.out.Head(name) + strings.TrimPrefix(line, name)
-		}
-		u.printf("%s\n", line)
-	}
-}
-
+// prose writes a paragraph.
 func (u *ui) prose(text string) { u.block("", "", text) }
 
 // indented writes a paragraph below the line that it belongs to.
 func (u *ui) indented(text string) { u.block(indentation, indentation, text) }
 
-// hanging writes an indented paragraph after a name, with a hanging indent.
-func (u *ui) hanging(name, text string) {
-	u.block(indentation+name+"  ", indentation+strings.Repeat(" ", lipgloss.Width(name)+2), text)
+// hanging writes a paragraph after a name, with a hanging indent.
+func (u *ui) hanging(indent, name, text string) {
+	u.block(indent+name+"  ", strings.Repeat(" ", len(indent)+lipgloss.Width(name)+2), text)
 }
 
 const indentation = "    "
@@ -153,7 +138,7 @@ func (u *ui) block(head, blanks, text string) {
 	if u.width > 0 {
 		width = min(width, u.width)
 	}
-	for i, line := range wrap("", text, width-len(blanks), 0) {
+	for i, line := range wrap(text, width-len(blanks)) {
 		if i == 0 {
 			u.printf("%s%s\n", head, line)
 		} else {
@@ -208,9 +193,6 @@ func (u *ui) failure(f *failure) {
 	}
 }
 
-// safeLine returns a message as one line without control characters.
-func safeLine(message string) string { return safetext.Line(message) }
-
 // capital returns a message as a sentence.
 func capital(message string) string {
 	word, _, _ := strings.Cut(message, " ")
@@ -231,24 +213,22 @@ func pluralOf[N int | uint64](n N, a, b string) string { return format.PluralOf(
 // safe removes control characters from a sentence with foreign words.
 func safe(s string) string { return safetext.Line(s) }
 
-// wrap breaks text after a head into lines of at most width characters. Lines
-// after the first are indented; a longer word has a line of its own.
-func wrap(head, text string, width, indent int) []string {
-	words := strings.Fields(text)
-	if len(words) == 0 {
-		return []string{head}
-	}
-	var lines []string
-	line := head + words[0]
-	for _, word := range words[1:] {
-		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width {
-			line += " " + word
-			continue
+// wrap breaks text into lines of at most width characters. A longer word has a
+// line of its own.
+func wrap(text string, width int) []string {
+	lines := []string{""}
+	for word := range strings.FieldsSeq(text) {
+		line := &lines[len(lines)-1]
+		switch {
+		case *line == "":
+			*line = word
+		case utf8.RuneCountInString(*line)+1+utf8.RuneCountInString(word) <= width:
+			*line += " " + word
+		default:
+			lines = append(lines, word)
 		}
-		lines = append(lines, line)
-		line = strings.Repeat(" ", indent) + word
 	}
-	return append(lines, line)
+	return lines
 }
 
 // millis formats milliseconds of the API for people.
@@ -292,7 +272,7 @@ func (a *app) confirm(why, what, question string, pairs ...[2]string) error {
 	if u.pairs(pairs...); len(pairs) > 0 {
 		u.printf("\n")
 	}
-	u.paragraph("", what)
+	u.indented(what)
 	u.printf("\n")
 	return a.ask(why, question)
 }

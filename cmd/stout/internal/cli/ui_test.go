@@ -57,17 +57,12 @@ func TestClean(t *testing.T) {
 }
 
 func TestWrap(t *testing.T) {
-	for _, tt := range []struct {
-		head, text string
-		want       string
-	}{
-		{"r1  ", "does not answer", "r1  does|  not|  answer"},
-		{"r1  ", "a b c d", "r1  a b c|  d"},
-		{"", "a wordofmorethanten b", "a|  wordofmorethanten|  b"},
-		{"x ", "", "x "},
+	for text, want := range map[string]string{
+		"does not answer ": "does not|answer", "a b c  d e f g": "a b c d e|f g",
+		"a wordofmorethanten b": "a|wordofmorethanten|b", "": "",
 	} {
-		if got := strings.Join(wrap(tt.head, tt.text, 10, 2), "|"); got != tt.want {
-			t.Errorf("wrap(%q, %q) is %q, want %q", tt.head, tt.text, got, tt.want)
+		if got := strings.Join(wrap(text, 10), "|"); got != want {
+			t.Errorf("wrap(%q) is %q, want %q", text, got, want)
 		}
 	}
 }

@@ -24,20 +24,18 @@ type watchEvents struct {
 	after   uint64
 	paths   []string
 	types   []string
+	known   []string // types of events
 	content bool
 	exec    string
 	count   int
 	signals chan os.Signal // for the running command of --exec
 }
 
-var eventTypes = []string{
-	string(lockapi.EventFileCreated), string(lockapi.EventFileChanged), string(lockapi.EventFileDeleted),
-	string(lockapi.EventLockAcquired), string(lockapi.EventLockReleased), string(lockapi.EventLockContended),
-	string(lockapi.EventMasterChanged),
-}
-
 func (a *app) watchEvents() command {
 	c := &watchEvents{app: a}
+	for _, t := range lockapi.EventTypes() {
+		c.known = append(c.known, string(t))
+	}
 	return command{
 		run: c.run,
 		use: "watch [PATH]...", short: "Show changes of files and locks as they happen", like: "events follow tail subscribe wait",
@@ -67,7 +65,7 @@ SIGKILL.`,
 			f.StringVar(&c.exec, "exec", "", "run this `command` for each event instead of showing it")
 			f.IntVarP(&c.count, "count", "n", 0, "end after this number of `events` (default: never)")
 		},
-		values: map[string]completer{"type": fixed(eventTypes...)},
+		values: map[string]completer{"type": fixed(c.known...)},
 	}
 }
 
@@ -106,8 +104,8 @@ func (c *watchEvents) filters() ([]client.Filter, error) {
 		}
 	}
 	for _, t := range c.types {
-		if !slices.Contains(eventTypes, t) {
-			return nil, usagef("--type is %q; the types are %s", t, strings.Join(eventTypes, ", "))
+		if !slices.Contains(c.known, t) {
+			return nil, usagef("--type is %q; the types are %s", t, strings.Join(c.known, ", "))
 		}
 		out = append(out, client.OfType(lockapi.EventType(t)))
 	}

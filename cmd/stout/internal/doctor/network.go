@@ -219,8 +219,7 @@ func handshakes(s *Seen, g *gathered) {
 		case h.Err != nil:
 			g.add(Bad, "Check the scheme of the URL, and that stoutd has a certificate (api-cert). Use http:// for a port without TLS.", "%s: TLS handshake failed: %v", at.URL, h.Err)
 		case h.Distrust != nil:
-			v, do := distrust(h)
-			g.add(v, do, "%s: %s", at.URL, distrustText(h.Distrust))
+			g.add(Bad, cureOf(h.Distrust), "%s: %s", at.URL, distrustText(h.Distrust))
 		default:
 			g.ok("%s, certificate of %q valid for %s", tls.VersionName(h.Version), h.Shown[0].Subject.CommonName, cmp.Or(at.CertName, at.Host))
 		}
@@ -236,18 +235,19 @@ func distrustText(err error) string {
 	return err.Error()
 }
 
-func distrust(h *Handshake) (Verdict, string) {
-	switch why := h.Distrust.(type) {
+// cureOf returns advice about a certificate that is not trusted.
+func cureOf(distrust error) string {
+	switch why := distrust.(type) {
 	case x509.HostnameError:
-		return Bad, "Use a name that the certificate contains (" + list(namesIn(why.Certificate)) + "), or get a certificate for this name."
+		return "Use a name that the certificate contains (" + list(namesIn(why.Certificate)) + "), or get a certificate for this name."
 	case x509.UnknownAuthorityError:
-		return Bad, "Name the CA of the replicas' certificates with --ca-cert. If you did, the file has a different CA."
+		return "Name the CA of the replicas' certificates with --ca-cert. If you did, the file has a different CA."
 	case x509.CertificateInvalidError:
 		if why.Reason == x509.Expired {
-			return Bad, "Get a new certificate (stout certs new, or your CA); stoutd loads it without a restart. Also check the clock of this host."
+			return "Get a new certificate (stout certs new, or your CA); stoutd loads it without a restart. Also check the clock of this host."
 		}
 	}
-	return Bad, "Get a certificate for a server of that name."
+	return "Get a certificate for a server of that name."
 }
 
 func namesIn(c *x509.Certificate) []string {

@@ -87,3 +87,11 @@ func PluralOf[N int | uint64](n N, one, many string) string {
 
 // MS formats milliseconds of the API for people.
 func MS(ms int64) string { return Human(time.Duration(ms) * time.Millisecond) }
+
+// Clock formats a time, with the date unless that is the date of now.
+func Clock(t, now time.Time) string {
+	if t.YearDay() != now.YearDay() || t.Year() != now.Year() {
+		return t.Format("2006-01-02 15:04:05")
+	}
+	return t.Format("15:04:05")
+}

@@ -2,8 +2,6 @@ package top
 
 import (
 	"cmp"
-	"context"
-	"iter"
 	"strings"
 	"time"
 
@@ -24,9 +22,7 @@ func newFiles() *list[client.DirEntry] {
 			{"newest", byFile(func(a, b *client.File) int { return b.ModifiedAt.Compare(a.ModifiedAt) })},
 		},
 		matches: func(r *fileRow, search string) bool { return contains(search, r.item.Path) },
-		source: func(ctx context.Context, c *client.Client, dir string, opts ...client.ReadOption) iter.Seq2[client.DirEntry, error] {
-			return c.ReadDir(ctx, dir, opts...)
-		},
+		source:  (*client.Client).ReadDir,
 		of:      func(m *Model) string { return m.dir },
 		heading: func(m *Model) string { return format.Clean(m.dir) + ": " },
 		open: func(m *Model, r *fileRow, _ string) {

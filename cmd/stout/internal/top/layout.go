@@ -106,8 +106,6 @@ func bar(part, whole time.Duration, width int) string {
 
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", max(0, d).Seconds()) }
 
-func millis(ms int64) string { return format.MS(ms) }
-
 // ago is how long ago t was.
 func (m *Model) ago(t time.Time) string { return whole(m.now.Sub(t)) }
 
@@ -119,14 +117,8 @@ func whole(d time.Duration) string {
 	return format.Human(d.Truncate(time.Second))
 }
 
-// timeOfDay formats a local time, with the date unless it is today.
-func (m *Model) timeOfDay(t time.Time) string {
-	t, now := t.In(m.zone), m.now.In(m.zone)
-	if t.YearDay() != now.YearDay() || t.Year() != now.Year() {
-		return t.Format("2006-01-02 15:04:05")
-	}
-	return t.Format("15:04:05")
-}
+// timeOfDay formats a local time.
+func (m *Model) timeOfDay(t time.Time) string { return format.Clock(t.In(m.zone), m.now.In(m.zone)) }
 
 // wrapped breaks safe text, also long words, into lines of the screen's width,
 // at most 80.

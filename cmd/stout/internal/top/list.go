@@ -81,7 +81,7 @@ type list[T any] struct {
 	matches func(r *record[T], search string) bool
 	tree    func(m *Model, rows []*record[T]) []*record[T] // for the first order; nil for none
 	open    func(m *Model, r *record[T], key string)
-	source  func(ctx context.Context, c *client.Client, of string, opts ...client.ReadOption) iter.Seq2[T, error]
+	source  func(c *client.Client, ctx context.Context, of string, opts ...client.ReadOption) iter.Seq2[T, error]
 	of      func(*Model) string // the prefix or directory to read
 	rounds  bool                // no events report changes: read the list in a loop
 	again   func(*Model) reader // what to read after the list was read; nil for nothing
@@ -153,7 +153,7 @@ func (l *list[T]) read(ctx context.Context, c *client.Client, source Source, of 
 	silent := time.AfterFunc(patience, cancel)
 	defer silent.Stop()
 	out := content[T]{scope: of, began: time.Now()}
-	for item, err := range l.source(ctx, c, of.of, options(of.stale)...) {
+	for item, err := range l.source(c, ctx, of.of, options(of.stale)...) {
 		if err != nil {
 			out.err = describe(source, err)
 			break

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -35,10 +34,7 @@ func newLocks() *list[lockapi.Lock] {
 			}
 			return contains(search, r.item.Path, more...)
 		},
-		source: func(ctx context.Context, c *client.Client, prefix string, opts ...client.ReadOption) iter.Seq2[lockapi.Lock, error] {
-			return c.ListLocks(ctx, prefix, opts...)
-		},
-		of: (*Model).lockPrefix, again: (*Model).readAgain, tree: (*Model).tree,
+		source: (*client.Client).ListLocks, of: (*Model).lockPrefix, again: (*Model).readAgain, tree: (*Model).tree,
 		free: func(l lockapi.Lock) bool { return l.State == lockapi.StateFree },
 		open: func(m *Model, r *lockRow, key string) {
 			if r.dir != "" {

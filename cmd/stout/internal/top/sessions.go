@@ -31,7 +31,7 @@ func newSessions() *list[lockapi.SessionState] {
 			{"oldest", func(_ *Model, a, b *sessionRow) int { return a.item.CreatedAt.Compare(b.item.CreatedAt) }},
 		},
 		matches: sessionMatches,
-		source: func(ctx context.Context, c *client.Client, _ string, opts ...client.ReadOption) iter.Seq2[lockapi.SessionState, error] {
+		source: func(c *client.Client, ctx context.Context, _ string, opts ...client.ReadOption) iter.Seq2[lockapi.SessionState, error] {
 			return admin.New(c).ListSessions(ctx, opts...)
 		},
 		of: func(*Model) string { return "" }, rounds: true,
@@ -79,7 +79,7 @@ var sessionColumns = []column[*sessionRow]{
 func (m *Model) leaseCell(r *sessionRow) cell {
 	left, ttl := m.left(r), time.Duration(r.item.TTLMS)*time.Millisecond
 	if left < 0 {
-		return cell{text: "ttl " + millis(r.item.TTLMS), style: m.paint.Dim}
+		return cell{text: "ttl " + format.MS(r.item.TTLMS), style: m.paint.Dim}
 	}
 	c := cell{text: bar(left, ttl, 8) + " " + format.Human(left)}
 	if left < ttl/4 {
