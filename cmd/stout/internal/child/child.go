@@ -97,9 +97,6 @@ type StartError struct {
 
 func (e *StartError) Error() string { return fmt.Sprintf("run %q: %v", e.Name, e.Err) }
 
-// Unwrap returns the operating system's error.
-func (e *StartError) Unwrap() error { return e.Err }
-
 // Code returns the exit code that shells use for this error.
 func (e *StartError) Code() int {
 	if errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist) {

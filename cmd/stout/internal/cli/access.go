@@ -187,45 +187,40 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 		}
 		return fmt.Sprintf("%s allows %s", at, entries(list, 6))
 	}
-	entry, through := b.entryFor(ctx, list, principal)
-	switch {
-	case entry == "":
+	switch entry := b.entryFor(ctx, list, principal); entry {
+	case "":
 		return "by " + at
-	case entry == principal:
+	case principal:
 		return fmt.Sprintf("%s names %s", at, clean(principal))
-	case entry == lockapi.AllPrincipals:
+	case lockapi.AllPrincipals:
 		return at + " allows every authenticated user"
+	default:
+		return fmt.Sprintf("%s names %s, which contains %s", at, clean(entry), clean(principal))
 	}
-	reason := fmt.Sprintf("%s names %s, which has the member %s", at, clean(entry), clean(principal))
-	if len(through) > 0 {
-		reason += " through " + entries(through, len(through))
-	}
-	return reason
 }
 
-// entryFor returns the list entry that covers a principal, or "". For a group
-// it also returns the groups between that entry and the principal.
-func (b *rulebook) entryFor(ctx context.Context, list []string, principal string) (entry string, through []string) {
+// entryFor returns the list entry that covers a principal, or "".
+func (b *rulebook) entryFor(ctx context.Context, list []string, principal string) string {
 	switch {
 	case slices.Contains(list, principal):
-		return principal, nil
+		return principal
 	case slices.Contains(list, lockapi.AllPrincipals) && principal != lockapi.PrincipalAnonymous:
-		return lockapi.AllPrincipals, nil
+		return lockapi.AllPrincipals
 	}
-	for _, e := range list {
-		if through, in := b.leads(ctx, e, principal, nil); in {
-			return e, through
+	for _, entry := range list {
+		if b.contains(ctx, entry, principal, nil) {
+			return entry
 		}
 	}
-	return "", nil
+	return ""
 }
 
-// leads reports whether a group contains a principal, and through which other
-// groups.
-func (b *rulebook) leads(ctx context.Context, entry, principal string, seen []string) (through []string, in bool) {
-	name, isGroup := strings.CutPrefix(entry, lockapi.PrefixGroup)
+// contains reports whether a group contains a principal, directly or through
+// other groups. seen are the groups around it.
+func (b *rulebook) contains(ctx context.Context, group, principal string, seen []string) bool {
+	name, isGroup := strings.CutPrefix(group, lockapi.PrefixGroup)
 	if !isGroup || slices.Contains(seen, name) {
-		return nil, false
+		return false
 	}
 	if b.groups == nil {
 		b.groups = make(map[string][]string)
@@ -234,16 +229,9 @@ func (b *rulebook) leads(ctx context.Context, entry, principal string, seen []st
 			b.groups[g.Name] = g.Members
 		}
 	}
-	members := b.groups[name]
-	if slices.Contains(members, principal) {
-		return nil, true
-	}
-	for _, m := range members {
-		if through, in := b.leads(ctx, m, principal, append(seen, name)); in {
-			return append([]string{m}, through...), true
-		}
-	}
-	return nil, false
+	return slices.ContainsFunc(b.groups[name], func(member string) bool {
+		return member == principal || b.contains(ctx, member, principal, append(seen, name))
+	})
 }
 
 type enableAccess struct {

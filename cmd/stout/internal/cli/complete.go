@@ -81,11 +81,7 @@ func thenFiles(words completer) completer { return firstOnly(words, cobra.ShellC
 // and description.
 func offers[T any](a *app, list func(ctx context.Context, typed string) iter.Seq2[T, error], word func(T) (string, string)) completer {
 	return func(cmd *cobra.Command, _ []string, typed string) (found []completion, _ cobra.ShellCompDirective) {
-		ctx := cmd.Context()
-		if ctx == nil {
-			ctx = context.Background()
-		}
-		ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 		defer cancel()
 		directive := cobra.ShellCompDirectiveNoFileComp
 		if a.certificates(ctx) != nil || a.credential() != nil || a.connect() != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -246,18 +247,12 @@ func (a *app) askEndings(ctx context.Context, url string) (soon []string) {
 	}
 	metrics.Each("stout_certificate_expiry_timestamp_seconds", func(label func(string) string, unix float64) {
 		if ends := time.Unix(int64(unix), 0); certs.EndsSoon(ends) {
-			soon = append(soon, certificateName(label("part"), label("use"))+" "+when(ends))
+			part := map[string]string{"ca": "the last CA"}[label("part")]
+			of := map[string]string{"api": "its API", "raft": "its connections to the other replicas"}[label("use")]
+			soon = append(soon, fmt.Sprintf("%s of %s %s", cmp.Or(part, "the certificate"), of, when(ends)))
 		}
 	})
 	return soon
-}
-
-func certificateName(part, use string) string {
-	of := map[string]string{"api": "its API", "raft": "its connections to the other replicas"}[use]
-	if part == "ca" {
-		return "the last CA of " + of
-	}
-	return "the certificate of " + of
 }
 
 // when describes the end of something, or that it is over.

@@ -143,8 +143,7 @@ func (a *app) keepsAdmin(ctx context.Context, at string, admins []string) error 
 		keeps = err == nil && above.Admin.Allowed
 	}
 	if admins != nil {
-		entry, _ := (&rulebook{access: access}).entryFor(ctx, admins, now.Principal)
-		keeps = entry != ""
+		keeps = (&rulebook{access: access}).entryFor(ctx, admins, now.Principal) != ""
 	}
 	if keeps {
 		return nil
@@ -437,9 +436,7 @@ func (c *setCellAccess) keepsOperating(ctx context.Context, now, then []string) 
 		return nil // root always operates the cell
 	}
 	book := &rulebook{access: c.admin.Access()}
-	was, _ := book.entryFor(ctx, now, me.Principal)
-	is, _ := book.entryFor(ctx, then, me.Principal)
-	if was == "" || is != "" {
+	if book.entryFor(ctx, now, me.Principal) == "" || book.entryFor(ctx, then, me.Principal) != "" {
 		return nil
 	}
 	return c.warnOfLoss(me.Principal, "operate the cell", "the holder of a token of "+lockapi.PrincipalRoot)

@@ -272,18 +272,15 @@ func (c *showStatus) refreshLines(ctx context.Context) error {
 	})
 }
 
-// again calls f every refreshEvery until it fails or ctx ends.
+// again calls f, with pauses of refreshEvery, until it fails or ctx ends.
 func again(ctx context.Context, f func() error) error {
-	tick := time.NewTicker(refreshEvery)
-	defer tick.Stop()
 	for {
-		if err := f(); err != nil {
-			return err
+		err := f()
+		if err == nil {
+			err = ask.Sleep(ctx, refreshEvery)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -315,16 +315,12 @@ func (a *app) showSecret(s *secret, token lockapi.Token) error {
 		}
 		return a.ui.object(token)
 	}
-	words := []string{"the token of " + clean(token.Principal)}
-	if token.ID != "" {
-		words = append(words, "id "+clean(token.ID))
-	}
+	about, until := "the token of "+clean(token.Principal), ""
 	if token.ExpiresAt != nil {
-		words = append(words, "until "+token.ExpiresAt.UTC().Format("2006-01-02 15:04 MST"))
+		until = ", until " + token.ExpiresAt.UTC().Format("2006-01-02 15:04 MST")
 	}
-	about := words[0]
-	if len(words) > 1 {
-		about += " (" + strings.Join(words[1:], ", ") + ")"
+	if token.ID != "" {
+		about += fmt.Sprintf(" (id %s%s)", clean(token.ID), until)
 	}
 	if s.file != "" {
 		a.ui.note("%s is in %s", about, clean(s.file))

@@ -83,8 +83,6 @@ func (c *runTxn) run(ctx context.Context, args []string) error {
 	for _, one := range t.Else {
 		txn.Else(client.Operation{Operation: one})
 	}
-	ctx, cancel := c.bounded(ctx)
-	defer cancel()
 	out, err := txn.Commit(ctx)
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodePrecondition {
 		return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("nothing was changed")

@@ -317,18 +317,13 @@ func (v *visit) watch(ctx context.Context, begun time.Time) {
 	defer v.via.CloseIdleConnections()
 	within, cancel := context.WithTimeout(ctx, v.l.For)
 	defer cancel()
-	tick := time.NewTicker(max(v.l.For/looks, 20*time.Millisecond))
-	defer tick.Stop()
 	for within.Err() == nil {
 		var r lockapi.Replica
 		sent := time.Since(begun)
 		if _, err := v.get(within, lockapi.RouteReplica, &r); err == nil && r.UptimeMS != nil && r.ID == v.Replica.ID {
 			v.Samples = append(v.Samples, Sample{sent, time.Since(begun), *r.UptimeMS})
 		}
-		select {
-		case <-tick.C:
-		case <-within.Done():
-		}
+		_ = ask.Sleep(within, max(v.l.For/looks, 20*time.Millisecond))
 	}
 	_, _ = v.get(ctx, lockapi.RouteMetrics, &v.Later)
 }
