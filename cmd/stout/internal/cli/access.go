@@ -44,11 +44,6 @@ func aboutAccess(err error) error {
 	return err
 }
 
-func isNotFound(err error) bool {
-	refused, ok := errors.AsType[*lockapi.Error](err)
-	return ok && refused.Code == lockapi.CodeNotFound
-}
-
 // hows describes the ways of authentication.
 var hows = map[string]string{
 	lockapi.HowToken: "by a token", lockapi.HowCertificate: "by a client certificate", lockapi.HowJWT: "by a JWT",
@@ -237,7 +232,6 @@ func (b *rulebook) contains(ctx context.Context, group, principal string, seen [
 type enableAccess struct {
 	*app
 	out, secretFile string
-	yes             bool
 }
 
 func (a *app) enableAccess() command {
@@ -267,7 +261,7 @@ The command shows the consequences and asks; --yes skips the question.`,
 		flags: func(f *pflag.FlagSet) {
 			f.StringVar(&c.out, "out", "", outUsage)
 			f.StringVar(&c.secretFile, "secret-file", "", "`file` "+lockapi.EnableSecretFile+" of the master's data directory, for calls from another host")
-			addYes(f, &c.yes)
+			a.addYes(f)
 		},
 	}
 }
@@ -283,7 +277,7 @@ func (c *enableAccess) run(ctx context.Context, _ []string) error {
 			return usagef("--secret-file: %v", err)
 		}
 	}
-	if !c.yes {
+	if !c.opts.yes {
 		if err := c.confirm(ctx); err != nil {
 			return err
 		}
@@ -329,22 +323,21 @@ func (c *enableAccess) confirm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.warn(false, why, fmt.Sprintf("The cell will check each call against %s and %s. Its operators are %s and %s. "+
+	return c.warn(why, fmt.Sprintf("The cell will check each call against %s and %s. Its operators are %s and %s. "+
 		"A program without a credential will have only the permissions of anonymous, and loses its locks when its session's lease ends.",
 		plural(len(rules), "rule"), plural(len(tokens), "token"), lockapi.PrincipalRoot, entries(lists.Operate, 5)), "Enable access control?")
 }
 
 func (a *app) disableAccess() command {
-	var yes bool
 	return command{
 		use: "disable", short: "Turn access control off", like: "off stop", endless: true,
 		long: `Turns access control off: every caller that reaches the cell may do everything.
 Rules, groups and tokens stay for the next time. The command asks first; --yes
 skips the question.`,
 		exits: changeExits("disabled", "the cell refused, or the answer was no"),
-		flags: func(f *pflag.FlagSet) { addYes(f, &yes) },
+		flags: a.addYes,
 		run: func(ctx context.Context, _ []string) error {
-			err := a.warn(yes, "disabling access control lets every caller do everything",
+			err := a.warn("disabling access control lets every caller do everything",
 				"Every caller that reaches the cell will be able to read and write all files, take and release all locks, and end any session. "+
 					"Rules, groups and tokens stay for the next time.", "Disable access control?")
 			if err != nil {

@@ -26,11 +26,10 @@ var (
 
 // After an acquisition has given up or its time is over, all the rest takes at
 // most lastWords: waiting for an outcome on its way (lateOutcome), finding the
-// cause (from diagnoseAfter on), and closing the session.
+// cause at the same time, and closing the session.
 const (
-	lastWords     = time.Second
-	lateOutcome   = 600 * time.Millisecond
-	diagnoseAfter = 200 * time.Millisecond
+	lastWords   = time.Second
+	lateOutcome = 600 * time.Millisecond
 )
 
 // endlessGrace keeps a waiting session alive for as long as its watch runs,
@@ -57,8 +56,11 @@ func (a *app) acquire(ctx context.Context, f lockFlags) (*heldLock, error) {
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
-	why := a.diagnoseLater(last, cmp.Or(f.bound(a.opts.timeout), a.opts.timeout))
+	why := func() *failure { return a.diagnose(last, cmp.Or(f.bound(a.opts.timeout), a.opts.timeout)) }
 	if !known {
+		found, diagnose := make(chan *failure, 1), why
+		go func() { found <- diagnose() }()
+		why = func() *failure { return <-found }
 		out, known = outcome(attempt, time.After(lateOutcome), nil)
 	}
 	err := cmp.Or(context.Cause(asking), errWaitOver)
@@ -100,64 +102,33 @@ func outcome[T any](attempt <-chan T, over <-chan time.Time, givenUp <-chan stru
 
 // obtain opens a session and takes the lock in it.
 func (a *app) obtain(ctx context.Context, f lockFlags, w *waitWatch) (*heldLock, error) {
-	began := time.Now()
-	session, err := a.open(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	w.session.Store(session)
-	held, err := a.acquireIn(ctx, session, f, time.Since(began))
-	if err != nil {
-		return nil, err
-	}
-	return &heldLock{Held: held, session: session, flags: f}, nil
-}
-
-// diagnoseLater starts diagnose in the background. It begins when why is
-// called, or after diagnoseAfter, and ends with ctx.
-func (a *app) diagnoseLater(ctx context.Context, within time.Duration) (why func() *failure) {
-	asked, found := make(chan struct{}, 1), make(chan *failure, 1)
-	go func() {
-		select {
-		case <-asked:
-		case <-time.After(diagnoseAfter):
-		case <-ctx.Done():
-		}
-		found <- a.diagnose(ctx, within)
-	}()
-	return func() *failure {
-		asked <- struct{}{}
-		return <-found
-	}
-}
-
-func (a *app) open(ctx context.Context, f lockFlags) (*client.Session, error) {
-	if within := f.bound(a.opts.timeout); within > 0 {
+	bounded, bound, began := ctx, f.bound(a.opts.timeout), time.Now()
+	if bound > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, within, errWaitOver)
+		bounded, cancel = context.WithTimeoutCause(ctx, bound, errWaitOver)
 		defer cancel()
 	}
 	meta := map[string]string{"pid": strconv.Itoa(os.Getpid())} // shows operators which process this is
 	if len(f.command) > 0 {
 		meta["command"] = f.command[0]
 	}
-	return a.client.NewSession(ctx, client.TTL(f.ttl), client.Name(f.name), client.Meta(meta))
-}
-
-// acquireIn takes the lock in a session, with the given part of the time used
-// up.
-func (a *app) acquireIn(ctx context.Context, session *client.Session, f lockFlags, used time.Duration) (*client.Held, error) {
-	opts := f.options()
-	left := max(f.bound(a.opts.timeout)-used, time.Millisecond)
+	session, err := a.client.NewSession(bounded, client.TTL(f.ttl), client.Name(f.name), client.Meta(meta))
+	if err != nil {
+		return nil, err
+	}
+	w.session.Store(session)
+	opts, take := f.options(), session.Lock
 	switch {
 	case f.try:
-		ctx, cancel := context.WithTimeoutCause(ctx, left, errWaitOver)
-		defer cancel()
-		return session.TryLock(ctx, f.paths[0], opts...)
+		ctx, take = bounded, session.TryLock
 	case f.waits:
-		opts = append(opts, client.Wait(left))
+		opts = append(opts, client.Wait(max(bound-time.Since(began), time.Millisecond)))
 	}
-	return session.Lock(ctx, f.paths[0], opts...)
+	held, err := take(ctx, f.paths[0], opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &heldLock{Held: held, session: session, flags: f}, nil
 }
 
 // inTheWay describes what blocks a lock: its holders, with more that are not

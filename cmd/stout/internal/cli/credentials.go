@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -31,14 +32,9 @@ const (
 // reloads them until ctx ends.
 func (a *app) certificates(ctx context.Context) error {
 	f := &a.opts.files
-	for _, one := range []struct {
-		name *string
-		env  string
-	}{{&f.CA, caCertEnv}, {&f.Cert, certEnv}, {&f.Key, keyEnv}} {
-		if *one.name == "" {
-			*one.name = os.Getenv(one.env)
-		}
-	}
+	f.CA = cmp.Or(f.CA, os.Getenv(caCertEnv))
+	f.Cert = cmp.Or(f.Cert, os.Getenv(certEnv))
+	f.Key = cmp.Or(f.Key, os.Getenv(keyEnv))
 	switch {
 	case *f == (certs.Files{}):
 		return nil

@@ -27,10 +27,7 @@ type explained struct {
 }
 
 func (a *app) explainLock() command {
-	var (
-		stale bool
-		last  int
-	)
+	var last int
 	return command{
 		use: "explain PATH", short: "Explain the state of a lock and how it came about", like: "why who history describe info",
 		long: `Explains the lock at PATH in plain sentences: its holders with their sessions,
@@ -45,7 +42,7 @@ remember more. The answer shows how far back it reaches.`,
 		example: `  stout explain /jobs/nightly
   stout explain /jobs/nightly --last 20`,
 		flags: func(f *pflag.FlagSet) {
-			addStale(f, &stale)
+			a.addStale(f)
 			f.IntVar(&last, "last", 5, "show at most this `number` of earlier holders and writes")
 		},
 		run: func(ctx context.Context, args []string) error {
@@ -55,7 +52,7 @@ remember more. The answer shows how far back it reaches.`,
 			if last < 0 || last > mostLast {
 				return usagef("--last is %d; it must be from 0 to %d", last, mostLast)
 			}
-			return a.orStale(a.explainPath(ctx, args[0], last, true, readOptions(stale)), stale)
+			return a.orStale(a.explainPath(ctx, args[0], last, true))
 		},
 	}
 }
@@ -65,8 +62,9 @@ const mostLast = lockapi.MaxListLimit / 4
 
 // explainPath explains the lock at a path, with the history that the answering
 // replica or, with everywhere, any replica keeps.
-func (a *app) explainPath(ctx context.Context, path string, last int, everywhere bool, opts []client.ReadOption) error {
-	e := explained{Sessions: []lockapi.SessionState{}, Deadlocks: []lockapi.Deadlock{}, left: map[string]string{}, stale: len(opts) > 0}
+func (a *app) explainPath(ctx context.Context, path string, last int, everywhere bool) error {
+	opts := a.readOptions()
+	e := explained{Sessions: []lockapi.SessionState{}, Deadlocks: []lockapi.Deadlock{}, left: map[string]string{}, stale: a.opts.stale}
 	var err error
 	if e.Lock, err = a.client.ReadLock(ctx, path, append(opts, client.Waiters(lockapi.MaxWaiters))...); err != nil {
 		return err
@@ -132,8 +130,8 @@ func (a *app) readPast(ctx context.Context, e *explained, path string, last int,
 }
 
 // orStale adds advice to the error of a cell without a master.
-func (a *app) orStale(err error, stale bool) error {
-	if err == nil || stale {
+func (a *app) orStale(err error) error {
+	if err == nil || a.opts.stale {
 		return err
 	}
 	f := a.explain(err)

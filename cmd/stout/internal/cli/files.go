@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) getFile() command {
-	var stale, raw bool
+	raw := false
 	return command{
 		use: "get PATH", short: "Print a file", like: "cat read", words: a.completeFile(), exits: reads,
 		long: `Prints the content of the file at PATH unchanged; with -o json also its
@@ -26,7 +26,7 @@ others may have written the file; --raw prints them unchanged.`,
 		example: `  stout get /app/conf > app.conf
   stout get /app/conf -o json | jq .revision`,
 		flags: func(f *pflag.FlagSet) {
-			addStale(f, &stale)
+			a.addStale(f)
 			f.BoolVar(&raw, "raw", false, "print control characters unchanged, also on a terminal")
 		},
 		run: func(ctx context.Context, args []string) error {
@@ -34,7 +34,7 @@ others may have written the file; --raw prints them unchanged.`,
 			if err := validPath(path); err != nil {
 				return err
 			}
-			file, err := a.client.Get(ctx, path, readOptions(stale)...)
+			file, err := a.client.Get(ctx, path, a.readOptions()...)
 			switch {
 			case err != nil:
 				return aboutFile(path, err)
@@ -77,7 +77,7 @@ func aboutFile(path string, err error) error {
 
 type listFiles struct {
 	*app
-	stale, all, tree bool
+	all, tree bool
 }
 
 func (a *app) listFiles() command {
@@ -91,7 +91,7 @@ exist while files are below them. With --all it lists all files below PATH, with
 		example: `  stout ls
   stout ls /app --tree`,
 		flags: func(f *pflag.FlagSet) {
-			addStale(f, &c.stale)
+			a.addStale(f)
 			f.BoolVarP(&c.all, "all", "a", false, "list all files below the directory, at any depth")
 			f.BoolVar(&c.tree, "tree", false, "show all files below the directory as a tree")
 		},
@@ -136,7 +136,7 @@ func (c *listFiles) run(ctx context.Context, args []string) error {
 }
 
 func (c *listFiles) entries(ctx context.Context, dir string) ([]client.DirEntry, error) {
-	opts := readOptions(c.stale)
+	opts := c.readOptions()
 	if !c.all && !c.tree {
 		return collect(c.client.ReadDir(ctx, dir, opts...))
 	}
@@ -150,7 +150,7 @@ func (c *listFiles) entries(ctx context.Context, dir string) ([]client.DirEntry,
 
 // entry returns a file as a list entry, or no entry if it does not exist.
 func (c *listFiles) entry(ctx context.Context, path string) ([]client.DirEntry, error) {
-	file, err := c.client.Get(ctx, path, readOptions(c.stale)...)
+	file, err := c.client.Get(ctx, path, c.readOptions()...)
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodeNotFound && refused.Revision > 0 {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,7 +106,7 @@ func (a *app) editGroup(ctx context.Context, name string, create bool, change fu
 	access := a.admin.Access()
 	return edit(ctx, a, func(ctx context.Context) (lockapi.Group, error) {
 		g, err := access.Group(ctx, name)
-		if create && isNotFound(err) {
+		if create && errors.Is(err, lockapi.CodeNotFound) {
 			err = nil
 		}
 		return g, err

@@ -14,16 +14,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-type listLocks struct {
-	*app
-	stale bool
-}
-
 func (a *app) listLocks() command {
-	c := &listLocks{app: a}
 	return command{
-		run: c.run,
-		use: "locks [PREFIX]", short: "List the locks that are held, waited for or delayed", like: "list ps queue waiters", words: c.completePath(),
+		run: a.runLocks,
+		use: "locks [PREFIX]", short: "List the locks that are held, waited for or delayed", like: "list ps queue waiters", words: a.completePath(),
 		long: `Lists the locks with paths that begin with PREFIX, sorted by path, one line per
 holder. Without PREFIX it lists all. If PREFIX is the full path of a lock, its
 holders and its queue are shown below, with positions, priorities and waiting
@@ -32,47 +26,35 @@ times. A free lock without waiters is not listed.`,
 		example: `  stout locks
   stout locks /db/
   stout locks /db/migrate`,
-		flags: func(f *pflag.FlagSet) { addStale(f, &c.stale) },
+		flags: a.addStale,
 	}
 }
 
-// addStale adds the flag of all read-only commands.
-func addStale(flags *pflag.FlagSet, stale *bool) {
-	flags.BoolVar(stale, "stale", false, "let any replica answer, even without a master; the answer may be out of date")
-}
-
-func readOptions(stale bool) []client.ReadOption {
-	if stale {
-		return []client.ReadOption{client.Stale()}
-	}
-	return nil
-}
-
-func (c *listLocks) run(ctx context.Context, args []string) error {
-	prefix, opts := strings.Join(args, ""), readOptions(c.stale)
+func (a *app) runLocks(ctx context.Context, args []string) error {
+	prefix, opts := strings.Join(args, ""), a.readOptions()
 	if err := validPrefix(prefix); err != nil {
 		return err
 	}
-	locks, err := collect(c.client.ListLocks(ctx, prefix, opts...))
+	locks, err := collect(a.client.ListLocks(ctx, prefix, opts...))
 	exact := slices.IndexFunc(locks, func(l lockapi.Lock) bool { return l.Path == prefix })
 	if exact >= 0 {
-		locks[exact], err = c.client.ReadLock(ctx, prefix, append(opts, client.Waiters(lockapi.MaxWaiters))...)
+		locks[exact], err = a.client.ReadLock(ctx, prefix, append(opts, client.Waiters(lockapi.MaxWaiters))...)
 	}
-	return answer(c.ui, lockapi.LockList{Locks: locks}, err, func(lockapi.LockList) {
+	return answer(a.ui, lockapi.LockList{Locks: locks}, err, func(lockapi.LockList) {
 		switch {
 		case len(locks) > 0:
-			c.ui.table([]column{
+			a.ui.table([]column{
 				pathColumn(), left("STATE"), left("MODE"), right("WAITERS"),
 				left("HOLDER"), left("SESSION").sparing(1), right("TOKEN"), right("HELD FOR"),
-			}, c.lockRows(locks))
+			}, a.lockRows(locks))
 		case prefix == "":
-			c.ui.note("no lock%s is held or waited for", c.thatMayBeRead(ctx, " that you may read"))
+			a.ui.note("no lock%s is held or waited for", a.thatMayBeRead(ctx, " that you may read"))
 		default:
-			c.ui.note("no lock%s with prefix %s is held or waited for", c.thatMayBeRead(ctx, " that you may read"), clean(prefix))
+			a.ui.note("no lock%s with prefix %s is held or waited for", a.thatMayBeRead(ctx, " that you may read"), clean(prefix))
 		}
 		if exact >= 0 {
-			c.showHolders(locks[exact])
-			c.showQueue(locks[exact])
+			a.showHolders(locks[exact])
+			a.showQueue(locks[exact])
 		}
 	})
 }
@@ -81,29 +63,29 @@ func (c *listLocks) run(ctx context.Context, args []string) error {
 const mostHolders = 10
 
 // showHolders describes the holders of a lock, beyond the table.
-func (c *listLocks) showHolders(l lockapi.Lock) {
+func (a *app) showHolders(l lockapi.Lock) {
 	shown := l.Holders[:min(len(l.Holders), mostHolders)]
 	for i, h := range shown {
 		if i == 0 {
-			c.ui.printf("\n")
+			a.ui.printf("\n")
 		}
 		meta := ""
 		if len(h.SessionMeta) > 0 {
 			meta = ": " + metaText(h.SessionMeta)
 		}
-		c.ui.indented(fmt.Sprintf("token %d is held by %s, session %s%s", h.Token, clean(h.SessionName), clean(h.Session), meta))
+		a.ui.indented(fmt.Sprintf("token %d is held by %s, session %s%s", h.Token, clean(h.SessionName), clean(h.Session), meta))
 	}
 	if more := len(l.Holders) - len(shown) + l.MoreHolders; more > 0 {
-		c.ui.printf("and %s more\n", plural(more, "holder"))
+		a.ui.printf("and %s more\n", plural(more, "holder"))
 	}
 }
 
-func (c *listLocks) showQueue(l lockapi.Lock) {
+func (a *app) showQueue(l lockapi.Lock) {
 	if len(l.Queue) == 0 {
 		return
 	}
-	c.ui.printf("\n")
-	c.ui.table([]column{
+	a.ui.printf("\n")
+	a.ui.table([]column{
 		right("PLACE"), right("PRIORITY"), left("WAITING"), left("SESSION").sparing(2), left("MODE").sparing(1), right("FOR"), left("META").sparing(3),
 	}, rows(l.Queue, func(w lockapi.Waiter) []string {
 		return []string{
@@ -111,7 +93,7 @@ func (c *listLocks) showQueue(l lockapi.Lock) {
 		}
 	}))
 	if more := l.Waiters - len(l.Queue); more > 0 {
-		c.ui.printf("and %s more\n", plural(more, "waiter"))
+		a.ui.printf("and %s more\n", plural(more, "waiter"))
 	}
 }
 
@@ -147,8 +129,8 @@ func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 
 // lockRows returns one row per holder; the lock's own columns are on its first
 // row.
-func (c *listLocks) lockRows(locks []lockapi.Lock) [][]string {
-	p := c.ui.out
+func (a *app) lockRows(locks []lockapi.Lock) [][]string {
+	p := a.ui.out
 	var rows [][]string
 	for _, l := range locks {
 		state, mode, waiters := clean(l.State), string(l.Mode), fmt.Sprint(l.Waiters)

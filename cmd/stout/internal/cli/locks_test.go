@@ -13,7 +13,7 @@ import (
 // Holders that the cell counts but does not show count here as well.
 func TestHoldersThatAreNotShown(t *testing.T) {
 	var out bytes.Buffer
-	a := &listLocks{app: &app{ui: &ui{out: paint(&out, termenv.Ascii)}}}
+	a := &app{ui: &ui{out: paint(&out, termenv.Ascii)}}
 	l := lockapi.Lock{Path: "/a", State: lockapi.StateHeld, Mode: lockapi.Shared, Limit: 5000, Holders: make([]lockapi.Holder, 12), MoreHolders: 1000}
 	if mode := a.lockRows([]lockapi.Lock{l})[0][2]; mode != "shared 1012/5000" {
 		t.Errorf("mode %q", mode)

@@ -22,7 +22,6 @@ func (a *app) members() command {
 }
 
 func (a *app) listMembers() command {
-	var stale bool
 	return viewer(a, command{
 		use: "list", short: "List the members of the cell", like: "ls status show", exits: reads,
 		long: `Lists the members of the cell. A member is a name with a data directory. A
@@ -34,9 +33,9 @@ listed, the new one as a nonvoter.
 HEALTH is DOWN if the replica does not answer as that member, and "no master" if
 it answers but does not reach the master (--stale lists such members without a
 master).`,
-		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
+		flags: a.addStale,
 	}, func(ctx context.Context, _ []string) (lockapi.Members, error) {
-		return a.admin.Members(ctx, readOptions(stale)...)
+		return a.admin.Members(ctx, a.readOptions()...)
 	}, a.printMembers)
 }
 
@@ -231,7 +230,6 @@ func (a *app) notAnothers(ctx context.Context, req lockapi.AddMemberRequest) err
 }
 
 func (a *app) removeMember() command {
-	var yes, force bool
 	return command{
 		use: "remove ID", short: "Remove a member from the cell", words: a.completeReplica(), endless: true,
 		long: `Removes the member ID from the cell. Its process logs that and exits. Its
@@ -243,8 +241,8 @@ refuses if too few other members are healthy. A change made with --force may not
 be committed: its outcome is then unknown, and the cell may stop.`,
 		exits: memberExits,
 		flags: func(f *pflag.FlagSet) {
-			addYes(f, &yes)
-			addForce(f, &force)
+			a.addYes(f)
+			a.addForce(f)
 		},
 		run: func(ctx context.Context, args []string) error {
 			id := args[0]
@@ -253,21 +251,17 @@ be committed: its outcome is then unknown, and the cell may stop.`,
 				return err
 			}
 			what := fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), wellness(m), clean(m.Suffrage))
-			if err := a.askToLose(list, m, yes, force, [2]string{"out", what}, "Remove it?"); err != nil {
+			if err := a.askToLose(list, m, [2]string{"out", what}, "Remove it?"); err != nil {
 				return err
 			}
 			err = a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
-				return a.admin.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: force})
+				return a.admin.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: a.opts.force})
 			})
 			return answer(a.ui, lockapi.MemberRemoved{ID: id, Removed: true}, err, func(lockapi.MemberRemoved) {
 				a.ui.printf("%s is no longer a member\n", clean(id))
 			})
 		},
 	}
-}
-
-func addForce(flags *pflag.FlagSet, force *bool) {
-	flags.BoolVar(force, "force", false, "continue even if too few other members are healthy")
 }
 
 // mayLose returns the member that is to lose its vote. The only voter cannot
@@ -312,28 +306,25 @@ func wellness(m *lockapi.Member) string {
 	return "unhealthy"
 }
 
-// askToLose describes the cell without a member's vote, and asks unless yes is
-// set.
-func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, yes, force bool, change [2]string, question string) error {
+// askToLose describes the cell without a member's vote, and asks, unless --yes
+// is given.
+func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, change [2]string, question string) error {
 	voters, well := votersBut(list, m.ID)
 	what := fmt.Sprintf("the cell will have %s: %d healthy and %d needed; it will tolerate %s",
 		plural(voters, "voter"), well, voters/2+1, moreFailures(max(0, well-voters/2-1)))
-	if yes {
+	if a.opts.yes {
 		a.ui.note("%s", what)
 		return nil
 	}
 	what = capital(what) + "."
-	if force {
+	if a.opts.force {
 		what += " With --force and too few healthy voters, the cell may stop, and the outcome stays unknown until they are back."
 	}
 	return a.confirm("the cell loses a vote", what, question, [2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
 }
 
 func (a *app) setMember() command {
-	var (
-		raftAddr, url, suffrage string
-		yes, force              bool
-	)
+	var raftAddr, url, suffrage string
 	return command{
 		use: "set ID", short: "Change a member's addresses, or whether it votes", words: a.completeReplica(), endless: true,
 		long: `Changes the addresses of the member ID, or whether it votes. New addresses apply
@@ -347,12 +338,12 @@ first hands mastership over.`,
 			f.StringVar(&raftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
 			f.StringVar(&url, "url", "", "base `URL` of its API")
 			f.StringVar(&suffrage, "suffrage", "", "voter or nonvoter")
-			addYes(f, &yes)
-			addForce(f, &force)
+			a.addYes(f)
+			a.addForce(f)
 		},
 		values: map[string]completer{"suffrage": fixed(lockapi.SuffrageVoter, lockapi.SuffrageNonvoter)},
 		run: func(ctx context.Context, args []string) error {
-			id, req := args[0], lockapi.SetMemberRequest{Force: force}
+			id, req := args[0], lockapi.SetMemberRequest{Force: a.opts.force}
 			ifGiven := func(name string, value *string) *string {
 				if !a.given(name) {
 					return nil
@@ -367,7 +358,7 @@ first hands mastership over.`,
 				list, m, err := a.mayLose(ctx, id)
 				if err == nil && m.Suffrage == lockapi.SuffrageVoter {
 					change := [2]string{"vote", fmt.Sprintf("removed; the member is %s and stays without a vote", wellness(m))}
-					err = a.askToLose(list, m, yes, force, change, "Remove its vote?")
+					err = a.askToLose(list, m, change, "Remove its vote?")
 				}
 				if err != nil {
 					return err

@@ -35,7 +35,6 @@ func (a *app) rehearsals() command {
 type rehearseFailover struct {
 	*app
 	to, path     string
-	yes          bool
 	lead, settle time.Duration
 }
 
@@ -66,7 +65,7 @@ below --path.`,
 		flags: func(f *pflag.FlagSet) {
 			f.StringVar(&r.to, "to", "", "`id` of the new master; else the cell chooses")
 			f.StringVar(&r.path, "path", rehearsalPath, "`path` for the rehearsal's own locks")
-			addYes(f, &r.yes)
+			r.addYes(f)
 			f.DurationVar(&r.lead, "before", rehearse.Lead, "measure for this `duration` before the change")
 			f.DurationVar(&r.settle, "after", rehearse.Settle, "measure for this `duration` after the change")
 		},
@@ -91,7 +90,7 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if !r.yes {
+	if !r.opts.yes {
 		if err := a.someoneToAsk("a rehearsal changes the master"); err != nil {
 			return err
 		}
@@ -126,10 +125,10 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 	if !rehearse.Go(concerns) {
 		return a.noGo(concerns)
 	}
-	if err := a.warn(r.yes, "a rehearsal changes the master", plan(before, concerns), "Change the master?"); err != nil {
+	if err := a.warn("a rehearsal changes the master", plan(before, concerns), "Change the master?"); err != nil {
 		return err
 	}
-	if r.yes {
+	if r.opts.yes {
 		for _, c := range concerns {
 			a.ui.note("%s", c.What)
 		}

@@ -113,11 +113,11 @@ func TestExplainWithoutMaster(t *testing.T) {
 	}
 	a := &app{}
 	none := &failure{code: exitNoMaster, message: "no"}
-	f, ok := errors.AsType[*failure](a.orStale(none, false))
+	f, ok := errors.AsType[*failure](a.orStale(none))
 	if !ok || len(f.hints) != 1 || !strings.HasPrefix(f.hints[0], "--stale ") {
 		t.Errorf("%+v", f)
 	}
-	if err := a.orStale(&failure{code: exitUnreachable}, false); len(err.(*failure).hints) > 0 {
+	if err := a.orStale(&failure{code: exitUnreachable}); len(err.(*failure).hints) > 0 {
 		t.Errorf("nobody answers: %+v", err)
 	}
 }

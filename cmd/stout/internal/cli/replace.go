@@ -20,8 +20,6 @@ type replacement struct {
 	directory string // the new one; "" for the replica's own
 	inPlaceOf string // the member's current or pending directory
 	named     bool   // directory was given, not read from the replica
-	yes       bool   // do not ask
-	force     bool
 	noWait    bool
 }
 
@@ -55,8 +53,8 @@ refuses if too few other members are healthy: repair them first.`,
   stout member replace r1 --directory 5f0a81c2d3e4b697 --yes`,
 		flags: func(f *pflag.FlagSet) {
 			f.StringVar(&c.directory, "directory", "", "`id` of the new directory (default: ask the replica)")
-			addYes(f, &c.yes)
-			addForce(f, &c.force)
+			a.addYes(f)
+			a.addForce(f)
 			f.BoolVar(&c.noWait, "no-wait", false, "do not wait until the new directory has a vote")
 		},
 	}
@@ -146,7 +144,7 @@ func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) 
 			clean(r.id), r.directory, clean(next.Directory))}).
 			hint("start %s with the new directory; or cancel: stout member replace %s --directory %s", clean(r.id), clean(r.id), r.directory)
 	}
-	if !r.yes {
+	if !a.opts.yes {
 		if err := a.ask(permanent, fmt.Sprintf("Keep directory %s for %s and drop the pending directory %s?", r.directory, clean(r.id), clean(next.Directory))); err != nil {
 			return err
 		}
@@ -157,7 +155,7 @@ func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) 
 const permanent = "replacing a directory is permanent"
 
 func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replacement) error {
-	if r.yes {
+	if a.opts.yes {
 		if old.Healthy {
 			a.ui.note("%s is healthy with directory %s, which is excluded permanently when %s has caught up; to cancel before that: %s",
 				clean(old.ID), clean(old.Directory), r.directory, replaceCommand(old.ID, old.Directory))
@@ -188,7 +186,7 @@ const replaceAgain = 200 * time.Millisecond
 
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
 	return a.changeMember(ctx, "the replacement of "+clean(r.id)+" was started", func(ctx context.Context) error {
-		return a.admin.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: r.force})
+		return a.admin.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: a.opts.force})
 	})
 }
 

@@ -75,7 +75,8 @@ func TestReplaceTellsWhatItWaitsFor(t *testing.T) {
 // cancel the replacement.
 func TestNothingIsTakenBackUnnamed(t *testing.T) {
 	var a app
-	err := a.takeBack(t.Context(), replacement{id: "r1", directory: "0123456789abcdef", yes: true}, lockapi.Member{Directory: "00c0ffee00c0ffee"})
+	a.opts.yes = true
+	err := a.takeBack(t.Context(), replacement{id: "r1", directory: "0123456789abcdef"}, lockapi.Member{Directory: "00c0ffee00c0ffee"})
 	f, ok := errors.AsType[*failure](err)
 	if !ok || f.code != exitFailed || !strings.Contains(f.message, "pending directory 00c0ffee00c0ffee") ||
 		!slices.ContainsFunc(f.hints, func(h string) bool {

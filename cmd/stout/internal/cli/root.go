@@ -62,6 +62,29 @@ type options struct {
 	timeout   time.Duration
 	noColor   bool
 	quiet     bool
+
+	stale, yes, force bool // see addStale, addYes and addForce
+}
+
+// addStale, addYes and addForce add flags that several commands have.
+func (a *app) addStale(f *pflag.FlagSet) {
+	f.BoolVar(&a.opts.stale, "stale", false, "let any replica answer, even without a master; the answer may be out of date")
+}
+
+func (a *app) addYes(f *pflag.FlagSet) {
+	f.BoolVarP(&a.opts.yes, "yes", "y", false, "skip the question")
+}
+
+func (a *app) addForce(f *pflag.FlagSet) {
+	f.BoolVar(&a.opts.force, "force", false, "continue even if too few other members are healthy")
+}
+
+// readOptions returns the options of a read.
+func (a *app) readOptions() []client.ReadOption {
+	if a.opts.stale {
+		return []client.ReadOption{client.Stale()}
+	}
+	return nil
 }
 
 // Run executes the command line args (without the program's name) and returns

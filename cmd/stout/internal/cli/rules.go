@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -73,7 +74,6 @@ func (a *app) printRule(rule lockapi.AccessRule) {
 }
 
 func (a *app) setRule() command {
-	who, yes := whoFlags{}, false
 	return command{
 		use: "set PATH [--read WHO] [--lock WHO] [--write WHO] ...", short: "Set the permissions at a path",
 		long: `Sets the rule at PATH, which also applies below it; / is the root. WHO is
@@ -85,20 +85,20 @@ a flag stay as they are.
 The command asks first if you would lose admin there; --yes skips the question.`,
 		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access rules set /billing --write inherit`,
-		exits: changes, like: "put add create edit", words: a.completeRule(), values: completeWho(permissions...), endless: true,
+		exits: changes, like: "put add create edit", words: a.completeRule(), values: completeWho(permissions), endless: true,
 		flags: func(f *pflag.FlagSet) {
-			who.bind(f, "read", "`who` may read files, locks and events")
-			who.bind(f, "lock", "`who` may take and wait for locks")
-			who.bind(f, "write", "`who` may write and delete files")
-			who.bind(f, "admin", "`who` may change rules and release others' locks")
-			addYes(f, &yes)
+			f.StringSlice("read", nil, "`who` may read files, locks and events")
+			f.StringSlice("lock", nil, "`who` may take and wait for locks")
+			f.StringSlice("write", nil, "`who` may write and delete files")
+			f.StringSlice("admin", nil, "`who` may change rules and release others' locks")
+			a.addYes(f)
 		},
 		run: func(ctx context.Context, args []string) error {
 			at := args[0]
 			if err := validRulePath(at); err != nil {
 				return err
 			}
-			lists, err := who.lists(a)
+			lists, err := a.who(permissions)
 			if err == nil && len(lists) == 0 {
 				err = usagef("nothing to set: give --read, --lock, --write or --admin")
 			}
@@ -108,7 +108,7 @@ The command asks first if you would lose admin there; --yes skips the question.`
 			access := a.admin.Access()
 			return edit(ctx, a, func(ctx context.Context) (lockapi.AccessRule, error) {
 				rule, err := access.Rule(ctx, at)
-				if isNotFound(err) {
+				if errors.Is(err, lockapi.CodeNotFound) {
 					return lockapi.AccessRule{Path: at}, nil
 				}
 				return rule, err
@@ -116,7 +116,7 @@ The command asks first if you would lose admin there; --yes skips the question.`
 				for p, list := range lists {
 					*listOf(&rule.AccessLists, p) = list
 				}
-				if admins, changed := lists[lockapi.PermissionAdmin]; changed && !yes {
+				if admins, changed := lists[lockapi.PermissionAdmin]; changed && !a.opts.yes {
 					return a.keepsAdmin(ctx, at, admins)
 				}
 				return nil
@@ -154,7 +154,7 @@ func (a *app) keepsAdmin(ctx context.Context, at string, admins []string) error 
 // removeRule reads the rule first. The cell accepts the removal of a missing rule, but
 // for a person that is a typing error.
 func (a *app) removeRule() command {
-	var yes, below bool
+	below := false
 	return command{
 		use: "remove PATH", short: "Remove the rule at a path",
 		long: `Removes the rule at PATH: the rule above then decides. The command asks first if
@@ -164,7 +164,7 @@ With --below it removes all rules below PATH in one step and keeps the one at
 PATH. That needs admin at PATH and at each of them.`,
 		exits: changeExits("removed", "there was no rule, or the cell refused"), like: "rm delete del unset", words: a.completeRule(), endless: true,
 		flags: func(f *pflag.FlagSet) {
-			addYes(f, &yes)
+			a.addYes(f)
 			f.BoolVar(&below, "below", false, "remove all rules below PATH instead")
 		},
 		run: func(ctx context.Context, args []string) error {
@@ -188,7 +188,7 @@ PATH. That needs admin at PATH and at each of them.`,
 				return err
 			}
 			rule, err := access.Rule(reading, at)
-			if err == nil && rule.Admin != nil && !yes {
+			if err == nil && rule.Admin != nil && !a.opts.yes {
 				err = a.keepsAdmin(ctx, at, nil)
 			}
 			if err != nil {
@@ -231,32 +231,26 @@ func (a *app) remove(ctx context.Context, do func(context.Context) error, show f
 	return answer(a.ui, struct{}{}, do(ctx), func(struct{}) { show() })
 }
 
-// whoFlags are flags that each give a whole list.
-type whoFlags map[string]*[]string
-
-func (w whoFlags) bind(flags *pflag.FlagSet, name, usage string) {
-	w[name] = new([]string)
-	flags.StringSliceVar(w[name], name, nil, usage)
-}
-
-// lists returns the flags that were given; a nil list is inherited.
-func (w whoFlags) lists(a *app) (map[string][]string, error) {
+// who returns the lists of those flags that were given; a nil list is inherited.
+func (a *app) who(flags []string) (map[string][]string, error) {
 	out := map[string][]string{}
-	for name, words := range w {
+	for _, name := range flags {
 		if !a.given(name) {
 			continue
 		}
-		list, err := parseList(name, *words)
+		words, err := a.flags.GetStringSlice(name)
+		if err == nil {
+			out[name], err = parseList(name, words)
+		}
 		if err != nil {
 			return nil, err
 		}
-		out[name] = list
 	}
 	return out, nil
 }
 
-// completeWho returns completers for these flags.
-func completeWho(names ...string) map[string]completer {
+// completeWho returns completers for such flags.
+func completeWho(names []string) map[string]completer {
 	out := map[string]completer{}
 	for _, name := range names {
 		out[name] = fixed("'*'", lockapi.PrincipalAnonymous, nobody)
@@ -291,14 +285,10 @@ func parseList(flag string, given []string) ([]string, error) {
 	return list, nil
 }
 
-func addYes(flags *pflag.FlagSet, yes *bool) {
-	flags.BoolVarP(yes, "yes", "y", false, "skip the question")
-}
-
 // warnOfLoss asks before a caller gives up one of its own rights. others names
 // the callers that could restore it.
 func (a *app) warnOfLoss(principal, right, others string) error {
-	return a.warn(false, "you would no longer "+right,
+	return a.warn("you would no longer "+right,
 		fmt.Sprintf("You are %s and would no longer %s. You could not undo that; %s could.", clean(principal), right, others),
 		"Continue?")
 }
@@ -369,16 +359,12 @@ func (a *app) printCellAccess(lists lockapi.CellAccess) {
 	a.ui.pairs([2]string{"observe", withRoot(lists.Observe)}, [2]string{"operate", withRoot(lists.Operate)})
 }
 
-type setCellAccess struct {
-	*app
-	who whoFlags
-	yes bool
-}
+// cellRights are the rights to the cell.
+var cellRights = []string{"observe", "operate"}
 
 func (a *app) setCellAccess() command {
-	c := &setCellAccess{app: a, who: whoFlags{}}
 	return command{
-		run: c.run,
+		run: a.writeCellAccess,
 		use: "set [--observe WHO] [--operate WHO]", short: "Set the observers and operators of the cell",
 		long: `Sets the observers and the operators of the cell. WHO is user:NAME, group:NAME,
 * for every authenticated user, or anonymous, separated by commas; "nobody" is
@@ -387,17 +373,17 @@ an empty list. A list that is not given stays as it is.
 The command asks first if you would no longer operate the cell; --yes skips the
 question.`,
 		example: `  stout access cell set --observe '*' --operate group:ops`,
-		exits:   changes, values: completeWho("observe", "operate"), endless: true,
+		exits:   changes, values: completeWho(cellRights), endless: true,
 		flags: func(f *pflag.FlagSet) {
-			c.who.bind(f, "observe", "`who` may see the cell's state, sessions, members and metrics")
-			c.who.bind(f, "operate", "`who` may do everything")
-			addYes(f, &c.yes)
+			f.StringSlice("observe", nil, "`who` may see the cell's state, sessions, members and metrics")
+			f.StringSlice("operate", nil, "`who` may do everything")
+			a.addYes(f)
 		},
 	}
 }
 
-func (c *setCellAccess) run(ctx context.Context, _ []string) error {
-	given, err := c.who.lists(c.app)
+func (a *app) writeCellAccess(ctx context.Context, _ []string) error {
+	given, err := a.who(cellRights)
 	if err == nil && len(given) == 0 {
 		err = usagef("nothing to set: give --observe or --operate")
 	}
@@ -409,8 +395,8 @@ func (c *setCellAccess) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	access := c.admin.Access()
-	return edit(ctx, c.app, access.Cell, func(lists *lockapi.CellAccess) error {
+	access := a.admin.Access()
+	return edit(ctx, a, access.Cell, func(lists *lockapi.CellAccess) error {
 		now := lists.Operate
 		if list, ok := given["observe"]; ok {
 			lists.Observe = list
@@ -420,24 +406,24 @@ func (c *setCellAccess) run(ctx context.Context, _ []string) error {
 			return nil
 		}
 		lists.Operate = list
-		return c.keepsOperating(ctx, now, list)
-	}, access.PutCell, c.printCellAccess)
+		return a.keepsOperating(ctx, now, list)
+	}, access.PutCell, a.printCellAccess)
 }
 
 // keepsOperating asks if the caller operates the cell now and would lose that.
-func (c *setCellAccess) keepsOperating(ctx context.Context, now, then []string) error {
-	if c.yes {
+func (a *app) keepsOperating(ctx context.Context, now, then []string) error {
+	if a.opts.yes {
 		return nil
 	}
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	me, err := c.admin.Access().WhoAmI(ctx)
+	me, err := a.admin.Access().WhoAmI(ctx)
 	if err != nil || me.Principal == lockapi.PrincipalRoot {
 		return nil // root always operates the cell
 	}
-	book := &rulebook{access: c.admin.Access()}
+	book := &rulebook{access: a.admin.Access()}
 	if book.entryFor(ctx, now, me.Principal) == "" || book.entryFor(ctx, then, me.Principal) != "" {
 		return nil
 	}
-	return c.warnOfLoss(me.Principal, "operate the cell", "the holder of a token of "+lockapi.PrincipalRoot)
+	return a.warnOfLoss(me.Principal, "operate the cell", "the holder of a token of "+lockapi.PrincipalRoot)
 }

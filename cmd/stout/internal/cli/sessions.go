@@ -4,21 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spf13/pflag"
-
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 func (a *app) sessions() command {
-	var stale bool
 	return viewer(a, command{
 		use: "sessions", short: "List the open sessions", like: "clients", exits: reads,
 		long: `Lists the open sessions, the time left of their leases, and how many locks each
 holds and waits for.`,
-		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
+		flags: a.addStale,
 	}, func(ctx context.Context, _ []string) (l lockapi.SessionList, err error) {
-		l.Sessions, err = collect(a.admin.ListSessions(ctx, readOptions(stale)...))
+		l.Sessions, err = collect(a.admin.ListSessions(ctx, a.readOptions()...))
 		return l, err
 	}, func(l lockapi.SessionList) {
 		list(a.ui, l.Sessions, "there are no open sessions", []column{
@@ -47,13 +44,12 @@ func (a *app) leaseLeft(s lockapi.SessionState) string {
 }
 
 func (a *app) session() command {
-	var stale bool
 	show := viewer(a, command{
 		use: "show SESSION", short: "Show a session with its locks and waits",
 		long: "Shows a session with the locks that it holds and waits for.", exits: reads, words: a.completeSession(),
-		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
+		flags: a.addStale,
 	}, func(ctx context.Context, args []string) (lockapi.SessionState, error) {
-		return a.admin.ReadSession(ctx, args[0], readOptions(stale)...)
+		return a.admin.ReadSession(ctx, args[0], a.readOptions()...)
 	}, a.printSession)
 	return command{use: "session", short: "Show or end one session", like: "kill", sub: []command{show, a.killSession()}}
 }
@@ -116,7 +112,6 @@ tokens keep the two apart.`,
 }
 
 func (a *app) deadlocks() command {
-	var stale bool
 	return viewer(a, command{
 		use: "deadlocks", short: "Find sessions that wait for each other", like: "deadlock cycles circles waits", exits: reads,
 		long: `Finds cycles of waits: each session waits for a lock that the next one holds,
@@ -126,9 +121,9 @@ A cycle is a deadlock only if each session keeps its lock until it gets the
 other. Only the programs can know. Two candidates that each lead one role and
 stand by for the other's form a healthy cycle. So do not end a session because
 it is in a cycle: find out first whether the program still works.`,
-		flags: func(f *pflag.FlagSet) { addStale(f, &stale) },
+		flags: a.addStale,
 	}, func(ctx context.Context, _ []string) (l lockapi.Deadlocks, err error) {
-		l.Deadlocks, err = a.admin.Deadlocks(ctx, readOptions(stale)...)
+		l.Deadlocks, err = a.admin.Deadlocks(ctx, a.readOptions()...)
 		if err == nil && len(l.Deadlocks) == 0 && !a.ui.json {
 			a.ui.note("no sessions wait for each other%s", a.thatMayBeRead(ctx, " over locks that you may read"))
 		}

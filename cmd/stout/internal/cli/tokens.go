@@ -122,16 +122,10 @@ secrets. Expired tokens are listed until they are revoked.`,
 
 func ended(t lockapi.Token) bool { return t.ExpiresAt != nil && !t.ExpiresAt.After(time.Now()) }
 
-type revokeTokens struct {
-	*app
-	yes bool
-}
-
 func (a *app) revokeTokens() command {
-	c := &revokeTokens{app: a}
 	return command{
-		run: c.run,
-		use: "revoke TOKEN...", short: "End tokens at once", like: "rm remove delete del end", words: c.completeToken(), all: true, endless: true,
+		run: a.revoke,
+		use: "revoke TOKEN...", short: "End tokens at once", like: "rm remove delete del end", words: a.completeToken(), all: true, endless: true,
 		long: `Ends the tokens with these ids, as listed by stout token list. New calls with
 them are refused; waiting calls and streams end. A session that can no longer be
 extended ends with its lease, and releases its locks.
@@ -140,16 +134,16 @@ The token in use is revoked last. Several tokens of its user are refused,
 because the cell does not report which one is in use. The command asks first if
 no lasting token of user:root would be left; --yes skips the question.`,
 		exits: changeExits("revoked", "there is no such token, or the cell refused"),
-		flags: func(f *pflag.FlagSet) { addYes(f, &c.yes) },
+		flags: a.addYes,
 	}
 }
 
-// run reads the tokens first. The cell accepts the revocation of a missing
+// revoke reads the tokens first. The cell accepts the revocation of a missing
 // token, but for a person that is a typing error.
-func (c *revokeTokens) run(ctx context.Context, ids []string) error {
-	reading, cancel := c.bounded(ctx)
+func (a *app) revoke(ctx context.Context, ids []string) error {
+	reading, cancel := a.bounded(ctx)
 	defer cancel()
-	tokens, err := collect(c.admin.Access().Tokens(reading))
+	tokens, err := collect(a.admin.Access().Tokens(reading))
 	if err != nil {
 		return err
 	}
@@ -175,27 +169,27 @@ func (c *revokeTokens) run(ctx context.Context, ids []string) error {
 		}
 	}
 	if root && !left {
-		err := c.warn(c.yes, "no lasting token of user:root would be left",
+		err := a.warn("no lasting token of user:root would be left",
 			"No lasting token of user:root would be left. If there is no other operator while access control is on, only stoutd's --break-glass-token-file regains control.", "Revoke it?")
 		if err != nil {
 			return err
 		}
 	}
-	if gone, err = c.ownLast(reading, gone); err != nil {
+	if gone, err = a.ownLast(reading, gone); err != nil {
 		return err
 	}
 	for _, t := range gone {
-		writing, cancel := c.bounded(ctx)
-		err := c.admin.Access().RevokeToken(writing, t.ID)
+		writing, cancel := a.bounded(ctx)
+		err := a.admin.Access().RevokeToken(writing, t.ID)
 		cancel()
 		if err != nil {
 			return err
 		}
-		if !c.ui.json {
-			c.ui.printf("revoked token %s of %s\n", clean(t.ID), clean(t.Principal))
+		if !a.ui.json {
+			a.ui.printf("revoked token %s of %s\n", clean(t.ID), clean(t.Principal))
 		}
 	}
-	return answer(c.ui, lockapi.TokenList{Tokens: gone}, nil, func(lockapi.TokenList) {})
+	return answer(a.ui, lockapi.TokenList{Tokens: gone}, nil, func(lockapi.TokenList) {})
 }
 
 // ownLast moves the token in use to the end, because the cell accepts no call

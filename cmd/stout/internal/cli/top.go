@@ -93,11 +93,13 @@ func (s *topSource) Look(ctx context.Context, width int) (top.Look, error) {
 // Members implements top.Source. Cycles are optional: older releases do not
 // report them.
 func (s *topSource) Members(ctx context.Context, width int, stale bool) (out top.Members, err error) {
-	list, err := s.a.admin.Members(ctx, readOptions(stale)...)
+	a := *s.a
+	a.opts.stale = stale
+	list, err := a.admin.Members(ctx, a.readOptions()...)
 	if err != nil {
 		return out, err
 	}
-	out.Cycles, _ = s.a.admin.Deadlocks(ctx, readOptions(stale)...)
+	out.Cycles, _ = a.admin.Deadlocks(ctx, a.readOptions()...)
 	out.Text, err = s.output(width, func(a *app) error {
 		out.Tolerates = a.tolerance(list)
 		a.printMembers(list)
@@ -112,18 +114,18 @@ const topHistory = 50
 // Read implements top.Source.
 func (s *topSource) Read(ctx context.Context, of top.Subject, width int, stale bool) (string, error) {
 	return s.output(width, func(a *app) error {
-		opts := readOptions(stale)
+		a.opts.stale = stale
 		switch of.Kind {
 		case top.Lock:
-			return a.explainPath(ctx, of.Name, topHistory, false, opts)
+			return a.explainPath(ctx, of.Name, topHistory, false)
 		case top.Session:
-			s, err := a.admin.ReadSession(ctx, of.Name, opts...)
+			s, err := a.admin.ReadSession(ctx, of.Name, a.readOptions()...)
 			if errors.Is(err, client.ErrSessionNotFound) {
 				err = gone("This session no longer exists: it was closed or has expired.")
 			}
 			return answer(a.ui, s, err, a.printSession)
 		}
-		f, err := a.client.Get(ctx, of.Name, opts...)
+		f, err := a.client.Get(ctx, of.Name, a.readOptions()...)
 		if errors.Is(err, client.ErrNotFound) {
 			err = gone("This file no longer exists.")
 		}

@@ -277,9 +277,9 @@ func (a *app) confirm(why, what, question string, pairs ...[2]string) error {
 	return a.ask(why, question)
 }
 
-// warn is confirm, skipped if yes is set.
-func (a *app) warn(yes bool, why, what, question string) error {
-	if yes {
+// warn is confirm, skipped if --yes is given.
+func (a *app) warn(why, what, question string) error {
+	if a.opts.yes {
 		return nil
 	}
 	return a.confirm(why, what, question)

@@ -160,11 +160,7 @@ func versions(s *Seen, g *gathered) {
 	case 1:
 		g.ok("all run %s, at level %d", runs[0].what, level)
 	default:
-		var words []string
-		for _, r := range runs {
-			words = append(words, list(r.who)+" run "+r.what)
-		}
-		g.add(Warn, "Finish the upgrade: new features are off until all members support them (docs/operations.md, Upgrades).", "%s; the level is %d", list(words), level)
+		g.add(Warn, "Finish the upgrade: new features are off until all members support them (docs/operations.md, Upgrades).", "%s; the level is %d", runs.text(" run "), level)
 	}
 }
 
@@ -188,6 +184,15 @@ func (b *bySame) add(what, who string) {
 		what string
 		who  []string
 	}{what, []string{who}})
+}
+
+// text names each group with its property behind a word.
+func (b bySame) text(word string) string {
+	var all []string
+	for _, one := range b {
+		all = append(all, list(one.who)+word+one.what)
+	}
+	return list(all)
 }
 
 // urls checks that the members' URLs can be used from here.

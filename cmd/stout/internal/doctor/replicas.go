@@ -269,11 +269,7 @@ func terms(s *Seen, g *gathered) {
 	case 1:
 		g.ok("the lease's term is %s on all replicas that report it", ran[0].what)
 	default:
-		var words []string
-		for _, r := range ran {
-			words = append(words, list(r.who)+" "+r.what)
-		}
-		g.add(Warn, "Give all replicas the same heartbeat-timeout and master-lease.", "the leases' terms differ: %s", list(words))
+		g.add(Warn, "Give all replicas the same heartbeat-timeout and master-lease.", "the leases' terms differ: %s", ran.text(" "))
 	}
 }
 

@@ -163,7 +163,8 @@ func (m *Model) tree(locks []*lockRow) []*lockRow {
 		hidden := slices.ContainsFunc(open, func(d *lockRow) bool { return m.folded[d.dir] })
 		for i := range dirs(path) {
 			dir, at := path[:i], here()
-			if hidden || i <= at.from || counts[dir] < 2 || onlyChild(path, i, counts) {
+			next := strings.IndexByte(path[i:], '/') // an only subdirectory represents both
+			if hidden || i <= at.from || counts[dir] < 2 || next >= 0 && counts[path[:i+next+1]] == counts[dir] {
 				continue
 			}
 			at.dir, at.count = dir, counts[dir]
@@ -188,13 +189,6 @@ func dirs(path string) func(yield func(int) bool) {
 			}
 		}
 	}
-}
-
-// onlyChild reports whether the directory that ends at i contains only one
-// subdirectory, which then represents both.
-func onlyChild(path string, i int, counts map[string]int) bool {
-	next := strings.IndexByte(path[i:], '/')
-	return next >= 0 && counts[path[:i+next+1]] == counts[path[:i]]
 }
 
 var lockColumns = []column[*lockRow]{
