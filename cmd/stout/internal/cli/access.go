@@ -29,7 +29,16 @@ alone. Without such a rule, only operators of the cell have the permission.`,
 		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access check /billing/leader user:billing
   stout access enable --out root-token`,
-		sub: []command{a.rules(), a.groups(), a.quotas(), a.cellAccess(), a.checkAccess(), a.whoAmI(), a.enableAccess(), a.disableAccess()},
+		sub: []command{
+			{
+				use: "rules", short: "List, show, set and remove the rules at paths", like: "rule acl acls", first: true,
+				sub: []command{a.listRules(), a.showRule(), a.setRule(), a.removeRule()},
+			}, {
+				use: "quotas", short: "List, show, set and remove quotas of principals", like: "quota limit rate throttle", first: true,
+				sub: []command{a.listQuotas(), a.showQuota(), a.setQuota(), a.removeQuota()},
+			},
+			a.groups(), a.cellAccess(), a.checkAccess(), a.whoAmI(), a.enableAccess(), a.disableAccess(),
+		},
 	}
 }
 
@@ -85,7 +94,7 @@ With --can, one permission is checked and the exit code is the answer.`,
 		exits: readExits("shown (with --can: allowed)", "the cell refused (with --can: not allowed)"),
 		example: `  stout access check /billing/leader user:billing
   stout access check /billing/leader --can lock`,
-		like: "explain can-i may test", words: c.completeRule(),
+		like: "explain can-i may test", words: c.completeRule(), check: validRulePath,
 		flags: func(f *pflag.FlagSet) {
 			f.StringVar(&c.can, "can", "", "check this `permission`: "+strings.Join(permissions, ", "))
 		},
@@ -103,9 +112,6 @@ func badPrincipal(principal, what string) error {
 
 func (c *checkAccess) run(ctx context.Context, args []string) error {
 	principal := strings.Join(args[1:], "")
-	if err := validRulePath(args[0]); err != nil {
-		return err
-	}
 	if len(args) == 2 && lockapi.ValidatePrincipal(principal) != nil {
 		return badPrincipal(principal, "user:NAME or anonymous")
 	}

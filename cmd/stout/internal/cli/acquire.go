@@ -171,7 +171,8 @@ func (a *app) notAcquired(f lockFlags, w *waitWatch, err error, why func() *fail
 		out = a.unreachable(w.failed, a.opts.timeout)
 	case errors.Is(err, client.ErrSessionExpired), errors.Is(err, client.ErrSessionNotFound):
 		out = &failure{code: exitUnavailable, message: "the session ended while waiting (closed or expired)"}
-	case noOutcome(err):
+	case errors.Is(err, errWaitOver), errors.Is(err, client.ErrOutcomeUnknown),
+		errors.Is(err, client.ErrNoMaster), errors.Is(err, context.DeadlineExceeded): // given up before the cell settled it
 		out = why()
 	default:
 		out = a.explain(err)
@@ -186,12 +187,6 @@ func (a *app) notAcquired(f lockFlags, w *waitWatch, err error, why func() *fail
 		out.code = exitRefused // 1 is often the command's own
 	}
 	return out
-}
-
-// noOutcome reports whether a call was given up before the cell settled it.
-func noOutcome(err error) bool {
-	return errors.Is(err, errWaitOver) || errors.Is(err, client.ErrOutcomeUnknown) ||
-		errors.Is(err, client.ErrNoMaster) || errors.Is(err, context.DeadlineExceeded)
 }
 
 const (
@@ -354,7 +349,10 @@ func (w *waitWatch) place(ctx context.Context) bool {
 // ask checks whether a replica answers, even with an error, unless its master
 // answered just before. It returns when to ask again.
 func (w *waitWatch) ask(ctx context.Context, url string) (again time.Duration) {
-	if w.wellKnown() {
+	w.mu.Lock()
+	master := w.placed && time.Since(w.mastered) < w.every
+	w.mu.Unlock()
+	if master {
 		return min(w.every, lookEvery)
 	}
 	asking, cancel := context.WithTimeout(ctx, max(probeTimeout, w.every))
@@ -373,14 +371,6 @@ func (w *waitWatch) ask(ctx context.Context, url string) (again time.Duration) {
 	defer w.mu.Unlock()
 	w.failed[url] = err
 	return w.every
-}
-
-// wellKnown reports whether a master answered so recently that replicas need
-// not be asked.
-func (w *waitWatch) wellKnown() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.placed && time.Since(w.mastered) < w.every
 }
 
 // standby returns the error of a replica outside any cell, or nil for a member.

@@ -20,6 +20,7 @@ type command struct {
 	exits                     string               // the meaning of its exit codes, see reads
 	like                      string               // words that suggest it
 	flags                     func(*pflag.FlagSet) // binds its flags
+	check                     func(string) error   // checks its first argument, if there is one
 	words                     completer            // completes its first argument; nil for no completion
 	all                       bool                 // words also completes the other arguments
 	values                    map[string]completer // completers of its flags
@@ -27,7 +28,7 @@ type command struct {
 	endless                   bool                 // --timeout limits single calls, not the whole run
 	about                     func(error) error    // rewords errors, also for its subcommands
 	sub                       []command            // its subcommands
-	first                     bool                 // without a subcommand it runs the first one
+	first                     bool                 // without a subcommand it is the first one
 	say                       string               // the error without a subcommand; a default if empty
 	run                       func(ctx context.Context, args []string) error
 }
@@ -56,6 +57,9 @@ func (a *app) build(c command, about func(error) error) *cobra.Command {
 	if c.sub != nil {
 		c.run = c.noSubcommand
 	}
+	if c.first {
+		c.long, c.exits = c.sub[0].long, c.sub[0].exits
+	}
 	cmd := &cobra.Command{
 		Use: c.use, Short: c.short, Long: c.long, Example: c.example, SuggestFor: strings.Fields(c.like),
 		Args: arguments(c.use), ValidArgsFunction: c.words,
@@ -67,7 +71,13 @@ func (a *app) build(c command, about func(error) error) *cobra.Command {
 				ctx, cancel = a.bounded(ctx)
 			}
 			defer cancel()
-			err := c.run(ctx, args)
+			var err error
+			if c.check != nil && len(args) > 0 {
+				err = c.check(args[0])
+			}
+			if err == nil {
+				err = c.run(ctx, args)
+			}
 			if err != nil && c.about != nil {
 				return c.about(err)
 			}

@@ -14,13 +14,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) consul() command {
-	return command{
-		use: "consul", short: "Move keys from Consul to the cell", like: "kv import",
-		sub: []command{a.importKeys()},
-	}
-}
-
 // importKeys is stout consul import.
 func (a *app) importKeys() command {
 	c := &keyImport{app: a}
@@ -115,7 +108,10 @@ func (c *keyImport) write(ctx context.Context, keys []exported) error {
 	for i, k := range keys {
 		ops[i] = map[string]operation{"KV": {string(lockapi.KeySet), k.Key, k.Flags, k.Value}}
 	}
-	url, door := c.address(), c.asker()
+	url, door := strings.TrimSuffix(c.door, "/"), c.asker()
+	if !strings.Contains(url, "://") {
+		url = c.scheme() + url
+	}
 	door.Servers = []string{url} // it may have the token
 	resp, err := door.Send(ctx, http.MethodPut, url+"/v1/txn", ops)
 	if err != nil {
@@ -133,13 +129,4 @@ func (c *keyImport) write(ctx context.Context, keys []exported) error {
 		refused.code = exitNoMaster
 	}
 	return refused
-}
-
-// address returns the base URL of the door.
-func (c *keyImport) address() string {
-	door := c.door
-	if !strings.Contains(door, "://") {
-		door = c.scheme() + door
-	}
-	return strings.TrimSuffix(door, "/")
 }

@@ -144,10 +144,6 @@ func secretIn(files *readfile.Reader, file string) (string, error) {
 	return secret, err
 }
 
-func (a *app) certificatesMade() command {
-	return command{use: "certs", short: "Make certificates for a cell and its clients", like: "cert tls ca", sub: []command{a.makeCerts(), a.renewCerts()}}
-}
-
 type makeCerts struct {
 	*app
 	dir               string

@@ -38,7 +38,7 @@ lock. It also shows the writers of the file at PATH.
 The history comes from the replicas, which keep the most recent events
 of the cell: from the one that answers, and from servers named by URL that
 remember more. The answer shows how far back it reaches.`,
-		exits: reads, words: a.completePath(),
+		exits: reads, words: a.completePath(), check: validPath,
 		example: `  stout explain /jobs/nightly
   stout explain /jobs/nightly --last 20`,
 		flags: func(f *pflag.FlagSet) {
@@ -46,9 +46,6 @@ remember more. The answer shows how far back it reaches.`,
 			f.IntVar(&last, "last", 5, "show at most this `number` of earlier holders and writes")
 		},
 		run: func(ctx context.Context, args []string) error {
-			if err := validPath(args[0]); err != nil {
-				return err
-			}
 			if last < 0 || last > mostLast {
 				return usagef("--last is %d; it must be from 0 to %d", last, mostLast)
 			}

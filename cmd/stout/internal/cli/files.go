@@ -17,7 +17,7 @@ import (
 func (a *app) getFile() command {
 	raw := false
 	return command{
-		use: "get PATH", short: "Print a file", like: "cat read", words: a.completeFile(), exits: reads,
+		use: "get PATH", short: "Print a file", like: "cat read", words: a.completeFile(), exits: reads, check: validPath,
 		long: `Prints the content of the file at PATH unchanged; with -o json also its
 metadata.
 
@@ -30,14 +30,10 @@ others may have written the file; --raw prints them unchanged.`,
 			f.BoolVar(&raw, "raw", false, "print control characters unchanged, also on a terminal")
 		},
 		run: func(ctx context.Context, args []string) error {
-			path := args[0]
-			if err := validPath(path); err != nil {
-				return err
-			}
-			file, err := a.client.Get(ctx, path, a.readOptions()...)
+			file, err := a.client.Get(ctx, args[0], a.readOptions()...)
 			switch {
 			case err != nil:
-				return aboutFile(path, err)
+				return aboutFile(args[0], err)
 			case a.ui.json:
 				return a.ui.object(jsonFile(&file))
 			}

@@ -16,7 +16,7 @@ operate the cell.`
 
 func (a *app) groups() command {
 	return command{
-		use: "groups", short: "List, show, set and remove groups", like: "group", long: groupsHelp, exits: reads, first: true,
+		use: "groups", short: "List, show, set and remove groups", like: "group", first: true,
 		sub: []command{
 			a.listGroups(), a.showGroup(),
 			a.setGroup(command{

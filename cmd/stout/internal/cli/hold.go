@@ -44,16 +44,27 @@ func (a *app) lock(ctx context.Context, f lockFlags) error {
 	return a.serve(ctx, h, signals)
 }
 
-// serve holds the lock to its end. A lost lock outranks the command's own
-// result: the command may have run beside another holder.
-func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) error {
+// serve runs the command under the lock or, without one, prints the grant and
+// keeps the lock until a signal. stout exits with the command's exit code, but a
+// lost lock outranks it: the command may have run beside another holder.
+func (a *app) serve(ctx context.Context, h *heldLock, signals <-chan os.Signal) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	spend := a.hold
+	lost := false
 	if len(h.flags.command) > 0 {
-		spend = a.run
+		var result child.Result
+		result, err = a.runCommand(child.Command{
+			Args: h.flags.command, Env: a.environment(h),
+			Margins: h.flags.margins, Revoked: h.taken(ctx), Signals: signals,
+		}, h, h.describe)
+		lost = result.Lost
+	} else {
+		lost, err = untilSignal(ctx, signals, func() error { return a.showGrant(h) }, h.Held.Done())
 	}
-	why, err := spend(ctx, h, signals)
+	var why error
+	if lost {
+		why = h.why()
+	}
 	cancel() // our own release must not be reported as a loss
 	if gone := a.giveBack(h); why == nil {
 		why = gone
@@ -93,20 +104,6 @@ func unlessSignalled[T any](ctx context.Context, signals <-chan os.Signal, rest 
 	}
 }
 
-// run runs the command under the lock. It returns why the lock was lost, if the
-// command was stopped or killed for that; the error is how the command ended.
-// stout exits with the command's exit code.
-func (a *app) run(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
-	result, err := a.runCommand(child.Command{
-		Args: h.flags.command, Env: a.environment(h),
-		Margins: h.flags.margins, Revoked: h.taken(ctx), Signals: signals,
-	}, h, h.describe)
-	if result.Lost {
-		return h.why(), nil
-	}
-	return nil, err
-}
-
 // runCommand runs a command with stout's streams, or with its own standard
 // input if it has one. describe turns events into messages. An error means that
 // the command did not start or has an exit code other than 0.
@@ -138,16 +135,6 @@ func happened(e child.Event, name, why, stake string) string {
 		return fmt.Sprintf("%s; killed %s (%s)", why, clean(name), child.KillWord)
 	}
 	return "stopped; unless it continues, " + stake
-}
-
-// hold prints the grant and keeps the lock until a signal, the ordinary end, or
-// until the lock is lost.
-func (a *app) hold(ctx context.Context, h *heldLock, signals <-chan os.Signal) (lost, ended error) {
-	early, err := untilSignal(ctx, signals, func() error { return a.showGrant(h) }, h.Held.Done())
-	if early {
-		return h.why(), nil
-	}
-	return nil, err
 }
 
 // untilSignal returns at the first signal that ends programs, or when ctx ends.

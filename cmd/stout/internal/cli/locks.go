@@ -22,7 +22,7 @@ func (a *app) listLocks() command {
 holder. Without PREFIX it lists all. If PREFIX is the full path of a lock, its
 holders and its queue are shown below, with positions, priorities and waiting
 times. A free lock without waiters is not listed.`,
-		exits: reads,
+		exits: reads, check: validPrefix,
 		example: `  stout locks
   stout locks /db/
   stout locks /db/migrate`,
@@ -32,9 +32,6 @@ times. A free lock without waiters is not listed.`,
 
 func (a *app) runLocks(ctx context.Context, args []string) error {
 	prefix, opts := strings.Join(args, ""), a.readOptions()
-	if err := validPrefix(prefix); err != nil {
-		return err
-	}
 	locks, err := collect(a.client.ListLocks(ctx, prefix, opts...))
 	exact := slices.IndexFunc(locks, func(l lockapi.Lock) bool { return l.Path == prefix })
 	if exact >= 0 {
@@ -160,10 +157,8 @@ func (a *app) checkSequencer() command {
 		use: "check SEQUENCER", short: "Check whether the hold that a sequencer describes is still valid", like: "verify validate",
 		long: `Checks whether the hold that SEQUENCER describes is still valid. A sequencer has
 the form mode:token:path. stout lock prints it and passes it to its command in
-STOUT_SEQUENCER.
-
-Exit codes: 0 valid, 1 not valid, 2 wrong usage or malformed sequencer, 3 the
-cell has no master, 4 no replica can be reached.`,
+STOUT_SEQUENCER.`,
+		exits:   readExits("valid", "not valid"),
 		example: `  stout check exclusive:42:/jobs/nightly && echo still ours`,
 		run: func(ctx context.Context, args []string) error {
 			if _, err := lockapi.ParseSequencer(args[0]); err != nil {
@@ -199,7 +194,7 @@ func (a *app) releaseLock() command {
 	c := &releaseLock{app: a}
 	return command{
 		run: c.run,
-		use: "release PATH", short: "Take a lock away from its holder", like: "unlock free unhold", words: c.completePath(),
+		use: "release PATH", short: "Take a lock away from its holder", like: "unlock free unhold", words: c.completePath(), check: validPath,
 		long: `Releases the lock at PATH by force. If several sessions share it, choose one
 with --token or --session. With --session it also removes that session from the
 queue.
@@ -221,9 +216,6 @@ the whole session.`,
 
 func (c *releaseLock) run(ctx context.Context, args []string) error {
 	path := args[0]
-	if err := validPath(path); err != nil {
-		return err
-	}
 	lock, err := c.client.ReadLock(ctx, path)
 	if err != nil {
 		return err

@@ -14,13 +14,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) members() command {
-	return command{
-		use: "member", short: "List the members of the cell, and change them", like: "members replace",
-		sub: []command{a.listMembers(), a.addMember(), a.removeMember(), a.setMember(), a.replaceMember()},
-	}
-}
-
 func (a *app) listMembers() command {
 	return viewer(a, command{
 		use: "list", short: "List the members of the cell", like: "ls status show", exits: reads,
@@ -240,10 +233,7 @@ The command shows the consequences and asks; --yes skips the question. The cell
 refuses if too few other members are healthy. A change made with --force may not
 be committed: its outcome is then unknown, and the cell may stop.`,
 		exits: memberExits,
-		flags: func(f *pflag.FlagSet) {
-			a.addYes(f)
-			a.addForce(f)
-		},
+		flags: a.addForce,
 		run: func(ctx context.Context, args []string) error {
 			id := args[0]
 			list, m, err := a.mayLose(ctx, id)
@@ -338,7 +328,6 @@ first hands mastership over.`,
 			f.StringVar(&raftAddr, "raft-addr", "", "`host:port` at which the other replicas reach it")
 			f.StringVar(&url, "url", "", "base `URL` of its API")
 			f.StringVar(&suffrage, "suffrage", "", "voter or nonvoter")
-			a.addYes(f)
 			a.addForce(f)
 		},
 		values: map[string]completer{"suffrage": fixed(lockapi.SuffrageVoter, lockapi.SuffrageNonvoter)},

@@ -28,12 +28,7 @@ With --ephemeral, stout opens a session for the file. The file is deleted when
 CMD ends, at Ctrl-C, or, if stout is killed, when the ttl is over. A file of
 another session is taken over. CMD keeps running while the cell cannot be
 reached. If the cell reports that the session is over, CMD gets a SIGTERM and,
-10s later, a SIGKILL. CMD has STOUT_PATH and STOUT_SERVER in its environment.
-
-Exit codes: 0 written, 1 the cell refused: --if-revision or --if-absent does not
-hold, 2 wrong usage, 3 the cell has no master, 4 no replica can be reached, 6
-the outcome is unknown. With CMD: its own, 128+n if signal n ended it, 126 or
-127 if it cannot be run, and 76 if the session ended before CMD.`
+10s later, a SIGKILL. CMD has STOUT_PATH and STOUT_SERVER in its environment.`
 
 // putFile is stout put.
 type putFile struct {
@@ -56,6 +51,8 @@ func (a *app) putFile() command {
 		run: c.run,
 		use: "put PATH [CONTENT] [flags] [-- CMD [ARG]...]", short: "Write a file", like: "set write create",
 		long: putHelp, words: thenFiles(c.completeFile()), all: true, endless: true,
+		exits: changeExits("written", "the cell refused: --if-revision or --if-absent does not hold") +
+			"; with CMD: its own, 128+n if signal n ended it, 126 or 127 if it cannot be run, and 76 if the session ended before CMD",
 		example: `  stout put /app/conf --file app.conf
   stout put /app/motd hello --if-absent
   stout put /servers/web1 10.0.0.7:80 --ephemeral -- ./web`,

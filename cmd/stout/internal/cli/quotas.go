@@ -15,20 +15,13 @@ is on. For each limit the principal's own quota decides, else the highest of its
 groups, else that of "*". Operators have no limits. This needs the right to
 operate the cell.`
 
-func (a *app) quotas() command {
-	return command{
-		use: "quotas", short: "List, show, set and remove quotas of principals", like: "quota limit rate throttle", long: quotasHelp, exits: reads, first: true,
-		sub: []command{a.listQuotas(), a.showQuota(), a.setQuota(), a.removeQuota()},
-	}
-}
-
 const forQuota = `user:NAME, group:NAME, anonymous, or "*" for every known principal`
 
-func quotaOf(of string) (string, error) {
+func validQuotaOf(of string) error {
 	if lockapi.ValidateQuotaOf(of) != nil {
-		return "", badPrincipal(of, forQuota)
+		return badPrincipal(of, forQuota)
 	}
-	return of, nil
+	return nil
 }
 
 // limitsText returns the limits as setQuota takes them.
@@ -68,13 +61,9 @@ func (a *app) showQuota() command {
 	return viewer(a, command{
 		use: "show PRINCIPAL", short: "Show a quota and its use", long: `Shows the limits of PRINCIPAL and, for a principal, what it uses. PRINCIPAL is
 ` + forQuota + `.`,
-		exits: reads, like: "get",
-	}, func(ctx context.Context, args []string) (q lockapi.Quota, err error) {
-		of, err := quotaOf(args[0])
-		if err != nil {
-			return q, err
-		}
-		return a.admin.Access().Quota(ctx, of)
+		exits: reads, like: "get", check: validQuotaOf,
+	}, func(ctx context.Context, args []string) (lockapi.Quota, error) {
+		return a.admin.Access().Quota(ctx, args[0])
 	}, a.printQuota)
 }
 
@@ -89,17 +78,13 @@ func (a *app) setQuota() command {
 holds, waiters, files, bytes, watches, calls_per_second, or burst. One that is
 left out does not bound, and 0 permits none. What exists stays, however low a
 limit is.`,
-		exits: changes, example: "  stout access quotas set '*' sessions=100 calls_per_second=50 burst=200",
+		exits: changes, check: validQuotaOf, example: "  stout access quotas set '*' sessions=100 calls_per_second=50 burst=200",
 		run: func(ctx context.Context, args []string) error {
-			of, err := quotaOf(args[0])
-			if err != nil {
-				return err
-			}
 			limits, err := parseLimits(args[1:])
 			if err != nil {
 				return err
 			}
-			q, err := a.admin.Access().PutQuota(ctx, of, limits)
+			q, err := a.admin.Access().PutQuota(ctx, args[0], limits)
 			return answer(a.ui, q, err, a.printQuota)
 		},
 	}
@@ -134,12 +119,9 @@ func (a *app) removeQuota() command {
 	return command{
 		use: "remove PRINCIPAL", short: "Remove a quota", like: "rm delete del",
 		long:  `Removes the quota of PRINCIPAL. Those of its groups or of "*" may then apply.`,
-		exits: changeExits("removed", "it does not exist, or the cell refused"), endless: true,
+		exits: changeExits("removed", "it does not exist, or the cell refused"), check: validQuotaOf, endless: true,
 		run: func(ctx context.Context, args []string) error {
-			of, err := quotaOf(args[0])
-			if err != nil {
-				return err
-			}
+			of := args[0]
 			return a.remove(ctx, func(ctx context.Context) error {
 				_, err := a.admin.Access().Quota(ctx, of)
 				if err == nil {

@@ -25,13 +25,6 @@ const exitNotAsItShould = 5
 // rehearsalPath is the default path of a rehearsal's own locks.
 const rehearsalPath = "/stout-rehearsal"
 
-func (a *app) rehearsals() command {
-	return command{
-		use: "rehearse", short: "Rehearse a change of master", like: "drill gameday exercise chaos", say: "name what to rehearse",
-		sub: []command{a.rehearseFailover()},
-	}
-}
-
 type rehearseFailover struct {
 	*app
 	to, path     string

@@ -53,7 +53,6 @@ refuses if too few other members are healthy: repair them first.`,
   stout member replace r1 --directory 5f0a81c2d3e4b697 --yes`,
 		flags: func(f *pflag.FlagSet) {
 			f.StringVar(&c.directory, "directory", "", "`id` of the new directory (default: ask the replica)")
-			a.addYes(f)
 			a.addForce(f)
 			f.BoolVar(&c.noWait, "no-wait", false, "do not wait until the new directory has a vote")
 		},

@@ -66,7 +66,8 @@ type options struct {
 	stale, yes, force bool // see addStale, addYes and addForce
 }
 
-// addStale, addYes and addForce add flags that several commands have.
+// addStale, addYes and addForce add flags that several commands have. A command
+// with --force has --yes as well.
 func (a *app) addStale(f *pflag.FlagSet) {
 	f.BoolVar(&a.opts.stale, "stale", false, "let any replica answer, even without a master; the answer may be out of date")
 }
@@ -76,6 +77,7 @@ func (a *app) addYes(f *pflag.FlagSet) {
 }
 
 func (a *app) addForce(f *pflag.FlagSet) {
+	a.addYes(f)
 	f.BoolVar(&a.opts.force, "force", false, "continue even if too few other members are healthy")
 }
 
@@ -99,7 +101,7 @@ func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 		stdin: stdin, stdout: stdout, stderr: stderr,
 		notices: notices, answers: &answers{to: stdout, before: func() { settle(notices) }, end: cancel},
 	}
-	a.ui = newUI(a, false, false) // until the flags are known
+	a.ui = newUI(a) // until the flags are known
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.answers)
@@ -237,7 +239,23 @@ func (a *app) commands() []command {
 		a.showStatus(), a.showTop(), a.listLocks(), a.explainLock(), a.deadlocks(), a.lockCommand(), a.elect(), a.releaseLock(),
 		a.sessions(), a.session(), a.checkSequencer(),
 		a.getFile(), a.putFile(), a.listFiles(), a.removeFile(), a.runTxn(), a.watchEvents(),
-		a.transfer(), a.rehearsals(), a.runDoctor(), a.members(), a.backup(), a.consul(), a.access(), a.tokens(), a.certificatesMade(), a.version(),
+		a.transfer(), a.runDoctor(), a.backup(), a.access(), a.version(),
+		{
+			use: "rehearse", short: "Rehearse a change of master", like: "drill gameday exercise chaos", say: "name what to rehearse",
+			sub: []command{a.rehearseFailover()},
+		}, {
+			use: "member", short: "List the members of the cell, and change them", like: "members replace",
+			sub: []command{a.listMembers(), a.addMember(), a.removeMember(), a.setMember(), a.replaceMember()},
+		}, {
+			use: "token", short: "Make, list and revoke access tokens", like: "tokens secret credential login", about: aboutAccess,
+			sub: []command{a.createToken(), a.listTokens(), a.revokeTokens()},
+		}, {
+			use: "certs", short: "Make certificates for a cell and its clients", like: "cert tls ca",
+			sub: []command{a.makeCerts(), a.renewCerts()},
+		}, {
+			use: "consul", short: "Move keys from Consul to the cell", like: "kv import",
+			sub: []command{a.importKeys()},
+		},
 	}
 }
 
@@ -278,8 +296,7 @@ func (a *app) checkFlags() error {
 	if a.opts.timeout <= 0 {
 		return usagef("--timeout is %v; it must be above zero", a.opts.timeout)
 	}
-	a.ui = newUI(a, a.opts.output == "json", a.opts.noColor)
-	a.ui.quiet = a.opts.quiet
+	a.ui = newUI(a)
 	return nil
 }
 

@@ -12,36 +12,25 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-const rulesHelp = `Lists the rules at paths that begin with PREFIX, if you have admin there.
-"inherited" means that the rule above decides.`
-
-func (a *app) rules() command {
-	return command{
-		use: "rules", short: "List, show, set and remove the rules at paths", like: "rule acl acls",
-		long: rulesHelp, exits: reads, first: true,
-		sub: []command{a.listRules(), a.showRule(), a.setRule(), a.removeRule()},
-	}
-}
-
 func (a *app) listRules() command {
 	prefix := ""
-	return viewer(a, command{use: "list [PREFIX]", short: "List the rules", long: rulesHelp, exits: reads, like: "ls", words: a.completeRule()},
-		func(ctx context.Context, args []string) (l lockapi.AccessRuleList, err error) {
-			prefix = strings.Join(args, "")
-			if err := validPrefix(prefix); err != nil {
-				return l, err
-			}
-			l.Rules, err = collect(a.admin.Access().Rules(ctx, prefix))
-			return l, err
-		}, func(l lockapi.AccessRuleList) {
-			none := "you have admin at no rule"
-			if prefix != "" {
-				none += " with prefix " + clean(prefix)
-			}
-			list(a.ui, l.Rules, none, []column{pathColumn(), left("READ"), left("LOCK"), left("WRITE"), left("ADMIN")}, func(r lockapi.AccessRule) []string {
-				return []string{clean(r.Path), a.entriesCell(r.Read), a.entriesCell(r.Lock), a.entriesCell(r.Write), a.entriesCell(r.Admin)}
-			})
+	return viewer(a, command{
+		use: "list [PREFIX]", short: "List the rules", exits: reads, like: "ls", words: a.completeRule(), check: validPrefix,
+		long: `Lists the rules at paths that begin with PREFIX, if you have admin there.
+"inherited" means that the rule above decides.`,
+	}, func(ctx context.Context, args []string) (l lockapi.AccessRuleList, err error) {
+		prefix = strings.Join(args, "")
+		l.Rules, err = collect(a.admin.Access().Rules(ctx, prefix))
+		return l, err
+	}, func(l lockapi.AccessRuleList) {
+		none := "you have admin at no rule"
+		if prefix != "" {
+			none += " with prefix " + clean(prefix)
+		}
+		list(a.ui, l.Rules, none, []column{pathColumn(), left("READ"), left("LOCK"), left("WRITE"), left("ADMIN")}, func(r lockapi.AccessRule) []string {
+			return []string{clean(r.Path), a.entriesCell(r.Read), a.entriesCell(r.Lock), a.entriesCell(r.Write), a.entriesCell(r.Admin)}
 		})
+	})
 }
 
 func (a *app) entriesCell(list []string) string {
@@ -53,13 +42,10 @@ func (a *app) entriesCell(list []string) string {
 
 func (a *app) showRule() command {
 	return viewer(a, command{
-		use: "show PATH", short: "Show the rule at a path", like: "get cat", words: a.completeRule(), exits: reads,
+		use: "show PATH", short: "Show the rule at a path", like: "get cat", words: a.completeRule(), exits: reads, check: validRulePath,
 		long: `Shows the rule at PATH with all entries; / is the root. stout access check shows
 what a caller may do there under all rules.`,
-	}, func(ctx context.Context, args []string) (rule lockapi.AccessRule, err error) {
-		if err := validRulePath(args[0]); err != nil {
-			return rule, err
-		}
+	}, func(ctx context.Context, args []string) (lockapi.AccessRule, error) {
 		return a.admin.Access().Rule(ctx, args[0])
 	}, a.printRule)
 }
@@ -85,7 +71,7 @@ a flag stay as they are.
 The command asks first if you would lose admin there; --yes skips the question.`,
 		example: `  stout access rules set /billing --read '*' --lock user:billing,group:ops
   stout access rules set /billing --write inherit`,
-		exits: changes, like: "put add create edit", words: a.completeRule(), values: completeWho(permissions), endless: true,
+		exits: changes, like: "put add create edit", words: a.completeRule(), check: validRulePath, values: completeWho(permissions), endless: true,
 		flags: func(f *pflag.FlagSet) {
 			f.StringSlice("read", nil, "`who` may read files, locks and events")
 			f.StringSlice("lock", nil, "`who` may take and wait for locks")
@@ -95,9 +81,6 @@ The command asks first if you would lose admin there; --yes skips the question.`
 		},
 		run: func(ctx context.Context, args []string) error {
 			at := args[0]
-			if err := validRulePath(at); err != nil {
-				return err
-			}
 			lists, err := a.who(permissions)
 			if err == nil && len(lists) == 0 {
 				err = usagef("nothing to set: give --read, --lock, --write or --admin")
@@ -162,16 +145,13 @@ you would lose admin there; --yes skips the question.
 
 With --below it removes all rules below PATH in one step and keeps the one at
 PATH. That needs admin at PATH and at each of them.`,
-		exits: changeExits("removed", "there was no rule, or the cell refused"), like: "rm delete del unset", words: a.completeRule(), endless: true,
+		exits: changeExits("removed", "there was no rule, or the cell refused"), like: "rm delete del unset", words: a.completeRule(), check: validRulePath, endless: true,
 		flags: func(f *pflag.FlagSet) {
 			a.addYes(f)
 			f.BoolVar(&below, "below", false, "remove all rules below PATH instead")
 		},
 		run: func(ctx context.Context, args []string) error {
 			at := args[0]
-			if err := validRulePath(at); err != nil {
-				return err
-			}
 			reading, cancel := a.bounded(ctx)
 			defer cancel()
 			access := a.admin.Access()
@@ -347,7 +327,7 @@ func (a *app) cellAccess() command {
 		}, a.printCellAccess)
 	return command{
 		use: "cell", short: "Show and set the observers and operators of the cell", like: "operators observers operate observe",
-		long: cellHelp, exits: reads, first: true, sub: []command{show, a.setCellAccess()},
+		first: true, sub: []command{show, a.setCellAccess()},
 	}
 }
 

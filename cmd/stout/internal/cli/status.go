@@ -41,11 +41,9 @@ after a recovery, is reported.
 
 With --watch -o json, each look is one line: the cell as in the HTTP API, with
 its time "at" and "findings"; or "at", "error" and "details" if no replica
-describes the cell.
-
-Exit codes: 0 a master holds its lease, 1 the servers belong to several cells, 2
-wrong usage, 3 the cell has no master, 4 no replica can be reached; with
---check, 1 also means that a master holds its lease but a replica is unhealthy.`,
+describes the cell.`,
+		exits: readExits("a master holds its lease", "the servers belong to several cells") +
+			"; with --check, 1 also means that a master holds its lease but a replica is unhealthy",
 		example: `  stout status
   stout status --watch
   stout status --check --quiet || notify-send "the cell is not well"`,

@@ -18,17 +18,10 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (a *app) tokens() command {
-	return command{
-		use: "token", short: "Make, list and revoke access tokens", like: "tokens secret credential login", about: aboutAccess,
-		sub: []command{a.createToken(), a.listTokens(), a.revokeTokens()},
-	}
-}
-
 func (a *app) createToken() command {
 	var out, ttl, note string
 	return command{
-		use: "create user:NAME", short: "Make an access token for user:NAME", like: "new add make issue", endless: true,
+		use: "create user:NAME", short: "Make an access token for user:NAME", like: "new add make issue", check: validUser, endless: true,
 		long: `Makes an access token for user:NAME. The token is printed once, alone on
 standard output, or written to the file named by --out. Use it with
 --token-file, STOUT_AUTH_TOKEN_FILE or STOUT_AUTH_TOKEN; other programs send it
@@ -44,9 +37,6 @@ To replace a token, make another one, distribute it, and revoke the first.`,
 			f.StringVar(&note, "note", "", "`text` shown in lists, such as where the token is used")
 		},
 		run: func(ctx context.Context, args []string) error {
-			if !lockapi.IsUser(args[0]) {
-				return badPrincipal(args[0], "user:NAME")
-			}
 			req := lockapi.TokenRequest{Principal: args[0], Note: note}
 			if ttl != "" {
 				d, err := parseTTL(ttl)
@@ -74,6 +64,13 @@ To replace a token, make another one, distribute it, and revoke the first.`,
 	}
 }
 
+func validUser(principal string) error {
+	if !lockapi.IsUser(principal) {
+		return badPrincipal(principal, "user:NAME")
+	}
+	return nil
+}
+
 // parseTTL parses a duration, which may be in days.
 func parseTTL(text string) (time.Duration, error) {
 	const most = lockapi.MaxTokenTTLMS * time.Millisecond
@@ -92,13 +89,11 @@ func parseTTL(text string) (time.Duration, error) {
 func (a *app) listTokens() command {
 	of := ""
 	return viewer(a, command{
-		use: "list [user:NAME]", short: "List the tokens, without their secrets", like: "ls show", exits: reads,
+		use: "list [user:NAME]", short: "List the tokens, without their secrets", like: "ls show", exits: reads, check: validUser,
 		long: `Lists all tokens, or the tokens of user:NAME. The cell does not store their
 secrets. Expired tokens are listed until they are revoked.`,
 	}, func(ctx context.Context, args []string) (l lockapi.TokenList, err error) {
-		if of = strings.Join(args, ""); len(args) > 0 && !lockapi.IsUser(of) {
-			return l, badPrincipal(of, "user:NAME")
-		}
+		of = strings.Join(args, "")
 		l.Tokens, err = collect(a.admin.Access().Tokens(ctx))
 		if of != "" {
 			l.Tokens = slices.DeleteFunc(l.Tokens, func(t lockapi.Token) bool { return t.Principal != of })

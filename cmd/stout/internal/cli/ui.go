@@ -59,11 +59,11 @@ func paint(w io.Writer, profile termenv.Profile) palette {
 	return palette{w, format.NewPalette(w, profile)}
 }
 
-// newUI returns a ui. It uses no colour if a flag or NO_COLOR (no-color.org)
-// turns it off, or on a dumb terminal.
-func newUI(a *app, asJSON, noColor bool) *ui {
-	noColor = noColor || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
-	u := &ui{json: asJSON}
+// newUI returns the ui for the options. It uses no colour if a flag or NO_COLOR
+// (no-color.org) turns it off, or on a dumb terminal.
+func newUI(a *app) *ui {
+	noColor := a.opts.noColor || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
+	u := &ui{json: a.opts.output == "json", quiet: a.opts.quiet}
 	u.width, _, _ = term.GetSize(int(a.stdout.Fd())) // 0 without a terminal
 	u.errWidth, _, _ = term.GetSize(int(a.stderr.Fd()))
 	u.screen = term.IsTerminal(int(a.stdout.Fd()))

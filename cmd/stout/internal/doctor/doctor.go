@@ -6,7 +6,6 @@
 package doctor
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
-	"github.com/stoutlock/stout/lockapi"
 )
 
 // Verdict is the result of a check, from the best to the worst.
@@ -201,11 +199,3 @@ func seconds(s float64) time.Duration {
 	}
 	return math.MaxInt64
 }
-
-// codeOf returns the code of a refusal, without its text.
-func codeOf(err error) lockapi.Code {
-	code, _ := errors.AsType[*lockapi.Error](err)
-	return code.Code
-}
-
-func isUnauthenticated(err error) bool { return errors.Is(err, lockapi.CodeUnauthenticated) }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -91,12 +93,13 @@ func proxies(s *Seen, g *gathered) {
 // answers reports servers that connect but do not answer.
 func answers(s *Seen, g *gathered) {
 	for _, at := range s.Servers {
+		refused, _ := errors.AsType[*lockapi.Error](at.Err)
 		switch {
 		case at.Err == nil && at.Replica != nil:
 			g.ok("%s is %s", at.URL, cmp.Or(at.Replica.ID, "nameless"))
 		case at.Proxy == "" && !at.connects(), at.TLS != nil && (at.TLS.Err != nil || at.TLS.Distrust != nil):
 		case ask.IsDenial(at.Err):
-			g.add(Warn, "Use a credential with the right to observe the cell: --token-file FILE, or --cert and --key.", "%s refuses this caller: %s", at.URL, codeOf(at.Err))
+			g.add(Warn, "Use a credential with the right to observe the cell: --token-file FILE, or --cert and --key.", "%s refuses this caller: %s", at.URL, refused.Code)
 		default:
 			g.add(Bad, "The server accepts connections but does not answer: the process hangs, the machine is overloaded, or it is not stoutd. Check its log.", "%s: %v", at.URL, at.Err)
 		}
@@ -178,7 +181,7 @@ func tokenEnd(s *Seen, g *gathered) {
 func credential(s *Seen, g *gathered) {
 	const howTo = "--token-file FILE, or --cert and --key."
 	switch {
-	case isUnauthenticated(s.WhoErr):
+	case errors.Is(s.WhoErr, lockapi.CodeUnauthenticated):
 		g.add(Bad, "Send a valid one: "+howTo, "the credential is refused: %v", s.WhoErr)
 	case s.WhoErr != nil || s.Who == nil:
 		g.add(Unknown, "", "the cell does not report it: %s", orNothing(s.WhoErr))
@@ -277,15 +280,23 @@ func certificates(s *Seen, g *gathered) {
 				what = "CA"
 			}
 			left := c.NotAfter.Sub(s.At)
-			switch {
-			case left <= 0:
-				g.add(Bad, "Get a new one. Clients that check it can no longer connect.", "%s: the %s %q expired %s ago", at.URL, what, c.Subject.CommonName, days(-left))
-			case left < certSoon:
-				g.add(Warn, "Get a new one; stoutd loads it without a restart. For a CA, first make clients and replicas trust the next one.", "%s: the %s %q expires in %s", at.URL, what, c.Subject.CommonName, days(left))
-			default:
-				g.ok("%s %q for %s", what, c.Subject.CommonName, days(left))
-			}
+			g.certificate(at.URL, fmt.Sprintf("%s %q", what, c.Subject.CommonName), left,
+				"Get a new one. Clients that check it can no longer connect.",
+				"Get a new one; stoutd loads it without a restart. For a CA, first make clients and replicas trust the next one.")
 		}
+	}
+}
+
+// certificate reports how long a certificate is valid. expired and soon are
+// advice.
+func (g *gathered) certificate(where, what string, left time.Duration, expired, soon string) {
+	switch {
+	case left <= 0:
+		g.add(Bad, expired, "%s: the %s expired %s ago", where, what, days(-left))
+	case left < certSoon:
+		g.add(Warn, soon, "%s: the %s expires in %s", where, what, days(left))
+	default:
+		g.ok("%s for %s", what, days(left))
 	}
 }
 

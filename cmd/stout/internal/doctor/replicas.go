@@ -328,15 +328,7 @@ func sockets(s *Seen, g *gathered, id string, at *Server) {
 func replicaCertificates(s *Seen, g *gathered, id string, at *Server) {
 	const do = "Install a new one; stoutd loads it without a restart."
 	at.Figures.Each("stout_certificate_expiry_timestamp_seconds", func(label func(string) string, ends float64) {
-		what := label("use") + " " + label("part")
-		switch left := time.Unix(int64(ends), 0).Sub(s.At); {
-		case left <= 0:
-			g.add(Bad, do, "%s: the %s expired %s ago", id, what, days(-left))
-		case left < certSoon:
-			g.add(Warn, do, "%s: the %s expires in %s", id, what, days(left))
-		default:
-			g.ok("%s for %s", what, days(left))
-		}
+		g.certificate(id, label("use")+" "+label("part"), time.Unix(int64(ends), 0).Sub(s.At), do, do)
 	})
 	if n, _ := at.Figures.Value("stout_certificate_reloads_total", "result", "refused"); n > 0 {
 		g.add(Warn, "The new files are broken; the old certificates stay in use until a restart. Check its log.", "%s refused new certificates %s since its start", id, format.Plural(int(n), "time"))

@@ -88,25 +88,20 @@ func (o *own) places(ctx context.Context) (handles []string, err error) {
 	return handles, err
 }
 
-// work makes calls until ctx ends, and records the state of the sessions.
+// work makes calls until ctx ends, and records whether a session is not safe.
 func (o *own) work(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() {
 		for ask.Sleep(ctx, ownEvery) == nil {
-			o.watch()
+			o.mu.Lock()
+			o.jeopardy = o.jeopardy || o.holder.State() != client.Safe || o.waiter.State() != client.Safe
+			o.mu.Unlock()
 		}
 	})
 	for ask.Sleep(ctx, ownEvery) == nil {
 		o.call(ctx)
 	}
-}
-
-// watch records whether a session is not safe.
-func (o *own) watch() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.jeopardy = o.jeopardy || o.holder.State() != client.Safe || o.waiter.State() != client.Safe
 }
 
 // call takes a lock and releases it, measured together: the change may affect
