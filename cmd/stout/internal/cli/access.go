@@ -144,7 +144,7 @@ func (c *checkAccess) printVerdicts(ctx context.Context, got *lockapi.AccessChec
 		v := verdicts[p]
 		may, style := "may not "+p, c.ui.out.Fail
 		if v.Allowed {
-			may, style = "may "+p, c.ui.out.Good
+			may, style = "may "+p, c.ui.out.OK
 		}
 		pad := strings.Repeat(" ", len("may not admin")-len(may))
 		c.ui.printf("  %s%s  %s\n", style(may), pad, book.reason(ctx, got.Principal, p, v))

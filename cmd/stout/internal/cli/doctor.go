@@ -91,7 +91,7 @@ func (a *app) showReport(report doctor.Report) {
 				a.ui.printf("\n")
 			}
 			area = f.Area
-			a.ui.printf("%s\n", a.ui.out.Head(areaTitles[area]))
+			a.ui.printf("%s\n", a.ui.out.Bold(areaTitles[area]))
 		}
 		count[f.Verdict]++
 		a.showFinding(f)
@@ -109,12 +109,12 @@ const checkWidth = 15
 func (a *app) showFinding(f doctor.Finding) {
 	p := a.ui.out
 	style := map[doctor.Verdict]func(...string) string{
-		doctor.OK: p.Good, doctor.Unknown: p.Dim, doctor.Warn: p.Warn, doctor.Bad: p.Fail,
+		doctor.OK: p.OK, doctor.Unknown: p.Faint, doctor.Warn: p.Warn, doctor.Bad: p.Fail,
 	}[f.Verdict]
 	head := fmt.Sprintf("  %s  %-*s ", style(fmt.Sprintf("%-4s", marks[f.Verdict])), checkWidth, f.Check)
 	blanks := fmt.Sprintf("%*s", 2+4+2+checkWidth+1, "")
 	a.ui.block(head, blanks, safe(f.Found))
 	if f.Do != "" && f.Verdict != doctor.OK {
-		a.ui.block(blanks, blanks, p.Dim("→ ")+safe(f.Do))
+		a.ui.block(blanks, blanks, p.Faint("→ ")+safe(f.Do))
 	}
 }

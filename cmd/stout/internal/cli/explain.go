@@ -166,7 +166,7 @@ func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadO
 
 func (a *app) printHolders(e *explained) {
 	l := e.Lock
-	head := a.ui.out.Head(clean(l.Path))
+	head := a.ui.out.Bold(clean(l.Path))
 	switch n := len(l.Holders) + l.MoreHolders; {
 	case n == 0 && l.DelayRemainingMS > 0:
 		a.ui.printf("%s is not held, but in its lock-delay for another %s.\n", head, seconds(l.DelayRemainingMS))
@@ -343,7 +343,7 @@ func (a *app) printPast(e *explained, last int) {
 		a.ui.printf("\nHistory, newest first:\n")
 	}
 	for _, l := range lines {
-		a.ui.hanging(indentation, a.ui.out.Dim(l[0]), l[1])
+		a.ui.hanging(indentation, a.ui.out.Faint(l[0]), l[1])
 	}
 	reach := "the replicas have no history yet"
 	if s := e.History.Since; s != nil {

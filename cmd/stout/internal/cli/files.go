@@ -179,7 +179,7 @@ func (c *listFiles) showTree(dir string, files []client.DirEntry) {
 		for depth := same; depth < len(parents); depth++ {
 			c.ui.printf("%s%s/\n", strings.Repeat("  ", depth+1), clean(parents[depth]))
 		}
-		c.ui.printf("%s%s  %s\n", strings.Repeat("  ", len(parts)), clean(parts[len(parts)-1]), c.ui.out.Dim(plural(e.File.Size, "byte")))
+		c.ui.printf("%s%s  %s\n", strings.Repeat("  ", len(parts)), clean(parts[len(parts)-1]), c.ui.out.Faint(plural(e.File.Size, "byte")))
 		above = slices.Clone(parents)
 	}
 }

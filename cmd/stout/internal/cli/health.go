@@ -188,7 +188,7 @@ func (a *app) showFindings(cell lockapi.Cell, found []finding) {
 	}
 	a.ui.printf("\n")
 	for _, f := range found {
-		a.ui.hanging("", a.ui.out.Head(clean(f.ID)), f.What)
+		a.ui.hanging("", a.ui.out.Bold(clean(f.ID)), f.What)
 		if f.Command != "" {
 			a.ui.indented(mending(cell) + f.Command)
 		}

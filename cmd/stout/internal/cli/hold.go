@@ -171,7 +171,7 @@ func (a *app) showGrant(h *heldLock) error {
 	}
 	for _, part := range parts {
 		a.ui.pairs(
-			[2]string{"holding", a.ui.out.Good(clean(part.Path))},
+			[2]string{"holding", a.ui.out.OK(clean(part.Path))},
 			[2]string{"token", fmt.Sprint(part.Token)},
 			[2]string{"sequencer", clean(part.Sequencer)},
 			[2]string{"session", clean(h.session.ID())},

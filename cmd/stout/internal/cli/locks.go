@@ -172,7 +172,7 @@ STOUT_SEQUENCER.`,
 			case a.ui.json:
 				err = a.ui.object(got)
 			case got.Valid:
-				a.ui.printf("%s\n", a.ui.out.Good("valid"))
+				a.ui.printf("%s\n", a.ui.out.OK("valid"))
 			default:
 				a.ui.printf("%s: %s\n", a.ui.out.Fail("not valid"), clean(got.Reason))
 			}

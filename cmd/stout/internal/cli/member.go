@@ -105,13 +105,13 @@ func (a *app) memberRows(members []lockapi.Member) [][]string {
 	return rows(members, func(m lockapi.Member) []string {
 		role, health, behind, joined := clean(m.Role), p.Fail("DOWN"), "-", "-"
 		if m.Role == lockapi.RoleMaster {
-			role = p.Good(clean(m.Role))
+			role = p.OK(clean(m.Role))
 		}
 		if !m.Healthy && m.Version != "" { // it has reported its release but does not reach the master
 			health = p.Warn("no master")
 		}
 		if m.Healthy {
-			health, behind = p.Good("ok"), fmt.Sprint(m.Behind)
+			health, behind = p.OK("ok"), fmt.Sprint(m.Behind)
 			if m.Behind > largeLag {
 				behind = p.Warn(behind)
 			}

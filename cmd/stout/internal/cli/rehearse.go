@@ -227,7 +227,7 @@ func (a *app) proberURLs(ctx context.Context, cell lockapi.Cell) (urls []string,
 func (a *app) showRehearsal(r rehearse.Report) {
 	p := a.ui.out
 	verdict := map[string]string{
-		rehearse.Passed: p.Good("passed"), rehearse.Look: p.Warn("needs a look"), rehearse.Failed: p.Fail("failed"),
+		rehearse.Passed: p.OK("passed"), rehearse.Look: p.Warn("needs a look"), rehearse.Failed: p.Fail("failed"),
 	}[r.Verdict]
 	lines := [][2]string{
 		{"verdict", verdict},
@@ -242,7 +242,7 @@ func (a *app) showRehearsal(r rehearse.Report) {
 		{"own locks", ownText(r.Own)},
 	}
 	for _, l := range lines {
-		a.ui.block(p.Dim(fmt.Sprintf("%-10s", l[0]))+"  ", fmt.Sprintf("%12s", ""), l[1])
+		a.ui.block(p.Faint(fmt.Sprintf("%-10s", l[0]))+"  ", fmt.Sprintf("%12s", ""), l[1])
 	}
 	for _, why := range r.Why {
 		a.ui.printf("\n")

@@ -35,7 +35,7 @@ func (a *app) listRules() command {
 
 func (a *app) entriesCell(list []string) string {
 	if list == nil {
-		return a.ui.out.Dim(entries(nil, 0))
+		return a.ui.out.Faint(entries(nil, 0))
 	}
 	return entries(list, 3)
 }
@@ -81,7 +81,7 @@ The command asks first if you would lose admin there; --yes skips the question.`
 		},
 		run: func(ctx context.Context, args []string) error {
 			at := args[0]
-			lists, err := a.who(permissions)
+			lists, err := a.givenLists(permissions)
 			if err == nil && len(lists) == 0 {
 				err = usagef("nothing to set: give --read, --lock, --write or --admin")
 			}
@@ -211,8 +211,8 @@ func (a *app) remove(ctx context.Context, do func(context.Context) error, show f
 	return answer(a.ui, struct{}{}, do(ctx), func(struct{}) { show() })
 }
 
-// who returns the lists of those flags that were given; a nil list is inherited.
-func (a *app) who(flags []string) (map[string][]string, error) {
+// givenLists returns the lists of the flags that were given; a nil list is inherited.
+func (a *app) givenLists(flags []string) (map[string][]string, error) {
 	out := map[string][]string{}
 	for _, name := range flags {
 		if !a.given(name) {
@@ -363,7 +363,7 @@ question.`,
 }
 
 func (a *app) writeCellAccess(ctx context.Context, _ []string) error {
-	given, err := a.who(cellRights)
+	given, err := a.givenLists(cellRights)
 	if err == nil && len(given) == 0 {
 		err = usagef("nothing to set: give --observe or --operate")
 	}

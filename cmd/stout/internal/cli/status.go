@@ -165,11 +165,11 @@ func (a *app) showCell(cell lockapi.Cell, found []finding) {
 	p := a.ui.out
 	master, lease := p.Fail("none"), p.Fail("not held")
 	if m := cell.Master; m != nil {
-		master = p.Good(clean(m.ID)) + "  " + clean(m.URL)
+		master = p.OK(clean(m.ID)) + "  " + clean(m.URL)
 	}
 	if l := cell.Lease; l.Held {
 		lease = fmt.Sprintf("%s, %s of %s left, renewed %s ago",
-			p.Good("held"), millis(l.RemainingMS), millis(l.TermMS), millis(l.RenewedAgoMS))
+			p.OK("held"), millis(l.RemainingMS), millis(l.TermMS), millis(l.RenewedAgoMS))
 	}
 	pairs := [][2]string{
 		{"cell", clean(cell.Cell)}, {"master", master},
@@ -210,7 +210,7 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, found finding) []stri
 	role, health := clean(r.Role), p.Fail("DOWN")
 	applied, lag, promise, contact := "-", "-", "-", "-"
 	if r.Role == lockapi.RoleMaster {
-		role = p.Good(clean(r.Role))
+		role = p.OK(clean(r.Role))
 	} else {
 		contact = millis(r.LastContactMS)
 	}
@@ -221,7 +221,7 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, found finding) []stri
 		health = p.Fail("OUT")
 	}
 	if r.Healthy {
-		health, lag = p.Good("ok"), fmt.Sprint(newest-r.AppliedIndex)
+		health, lag = p.OK("ok"), fmt.Sprint(newest-r.AppliedIndex)
 		if newest-r.AppliedIndex > largeLag {
 			lag = p.Warn(lag)
 		}

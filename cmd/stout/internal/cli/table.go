@@ -35,7 +35,7 @@ func (u *ui) table(columns []column, rows [][]string) {
 	widths := fit(columns, rows, u.width)
 	titles := make([]string, len(columns))
 	for i, c := range columns {
-		titles[i] = u.out.Head(c.title)
+		titles[i] = u.out.Bold(c.title)
 	}
 	for _, row := range append([][]string{titles}, rows...) {
 		fields := make([]format.Field, len(columns))

@@ -150,7 +150,7 @@ func (a *app) printFile(f client.File) {
 		pairs = append(pairs, [2]string{"ends with", "session " + clean(f.Session)})
 	}
 	a.ui.pairs(pairs...)
-	a.ui.printf("\n%s\n", a.ui.out.Head("Content"))
+	a.ui.printf("\n%s\n", a.ui.out.Bold("Content"))
 	for line := range strings.Lines(safetext.Page(string(f.Content))) {
 		a.ui.printf("  %s\n", strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    "))
 	}

@@ -52,11 +52,11 @@ const pageWidth = 80
 // palette is one stream with its styles.
 type palette struct {
 	w io.Writer
-	format.Palette
+	format.Styles
 }
 
 func paint(w io.Writer, profile termenv.Profile) palette {
-	return palette{w, format.NewPalette(w, profile)}
+	return palette{w, format.NewStyles(w, profile)}
 }
 
 // newUI returns the ui for the options. It uses no colour if a flag or NO_COLOR
@@ -114,7 +114,7 @@ func (u *ui) pairs(pairs ...[2]string) {
 		wide = max(wide, len(p[0]))
 	}
 	for _, p := range pairs {
-		u.printf("%s  %s\n", u.out.Dim(fmt.Sprintf("%-*s", wide, p[0])), p[1])
+		u.printf("%s  %s\n", u.out.Faint(fmt.Sprintf("%-*s", wide, p[0])), p[1])
 	}
 }
 
@@ -189,7 +189,7 @@ func (u *ui) failure(f *failure) {
 		fmt.Fprintf(u.err.w, "  %s\n", safetext.Line(line))
 	}
 	for _, hint := range f.hints {
-		fmt.Fprintf(u.err.w, "%s %s\n", u.err.Dim("hint:"), safetext.Line(hint))
+		fmt.Fprintf(u.err.w, "%s %s\n", u.err.Faint("hint:"), safetext.Line(hint))
 	}
 }
 

@@ -126,11 +126,14 @@ func lag(s *Seen, g *gathered) {
 	if s.Members == nil {
 		return
 	}
-	master := s.masterWithoutSnapshots()
+	failed, master := s.failedSnapshots(), ""
+	if s.Cell != nil && s.Cell.Master != nil {
+		master = s.Cell.Master.ID
+	}
 	for _, m := range s.Members.Members {
 		switch {
 		case !m.Healthy:
-		case m.Behind > lagWarn && master != "" && master != m.ID && !s.failsSnapshots(m.ID):
+		case m.Behind > lagWarn && failed[master] && !failed[m.ID]:
 			g.add(Bad, "The problem is the master, "+master+": its log has the reason. Make another replica the master with stout transfer, then check the disk of "+master+".",
 				"%s is %d entries behind, and %s fails to send it a snapshot", m.ID, m.Behind, master)
 		case m.Behind > lagBad:

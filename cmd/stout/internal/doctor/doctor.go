@@ -6,6 +6,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -156,15 +157,13 @@ func (g *gathered) add(v Verdict, do, format string, args ...any) {
 
 // all returns the findings: first what is well, then the worst.
 func (g *gathered) all() []Finding {
-	slices.SortStableFunc(g.findings, func(a, b Finding) int {
-		switch {
-		case a.Verdict == b.Verdict:
-			return 0
-		case a.Verdict == OK, b.Verdict != OK && a.Verdict > b.Verdict:
-			return -1
+	place := func(f Finding) Verdict {
+		if f.Verdict == OK {
+			return OK
 		}
-		return 1
-	})
+		return 1 + Bad - f.Verdict
+	}
+	slices.SortStableFunc(g.findings, func(a, b Finding) int { return cmp.Compare(place(a), place(b)) })
 	return g.findings
 }
 

@@ -401,15 +401,8 @@ type Interval struct{ Low, High time.Duration }
 
 // loopback reports whether all addresses belong to this machine.
 func (s *Server) loopback() bool {
-	if len(s.Addresses) == 0 {
-		return false
-	}
-	for _, a := range s.Addresses {
-		if !isLoopback(a) {
-			return false
-		}
-	}
-	return true
+	away := func(address string) bool { return !isLoopback(address) }
+	return len(s.Addresses) > 0 && !slices.ContainsFunc(s.Addresses, away)
 }
 
 func (s *Server) latest() ask.Metrics {

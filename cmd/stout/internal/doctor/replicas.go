@@ -114,21 +114,14 @@ func snapshots(s *Seen, g *gathered, id string, at *Server) {
 	}
 }
 
-// failsSnapshots reports whether snapshots of a replica have failed.
-func (s *Seen) failsSnapshots(id string) (fails bool) {
-	s.eachFigures(func(of string, at *Server) {
+// failedSnapshots returns the replicas with snapshots that have failed.
+func (s *Seen) failedSnapshots() map[string]bool {
+	failed := map[string]bool{}
+	s.eachFigures(func(id string, at *Server) {
 		n, _ := at.latest().Value(metricUnsnapped)
-		fails = fails || of == id && n > 0
+		failed[id] = n > 0
 	})
-	return fails
-}
-
-// masterWithoutSnapshots returns the master if its snapshots have failed, else "".
-func (s *Seen) masterWithoutSnapshots() string {
-	if s.Cell == nil || s.Cell.Master == nil || !s.failsSnapshots(s.Cell.Master.ID) {
-		return ""
-	}
-	return s.Cell.Master.ID
+	return failed
 }
 
 // stability checks that mastership is stable.

@@ -9,19 +9,18 @@ import (
 	"github.com/muesli/termenv"
 )
 
-// Palette has the styles of text, in the terminal's own sixteen colours, which
-// are readable on dark and on light. A style never carries information of its
-// own.
-type Palette struct{ Dim, Good, Warn, Fail, Head, Chosen func(...string) string }
+// Styles has the styles of text, in the terminal's own sixteen colours, which are
+// readable on dark and on light. A style never carries information of its own.
+type Styles struct{ Faint, OK, Warn, Fail, Bold, Reverse func(...string) string }
 
-// NewPalette returns the styles for output to w.
-func NewPalette(w io.Writer, profile termenv.Profile) Palette {
+// NewStyles returns the styles for output to w.
+func NewStyles(w io.Writer, profile termenv.Profile) Styles {
 	r := lipgloss.NewRenderer(w, termenv.WithProfile(profile))
 	r.SetColorProfile(profile)
 	color := func(c string) lipgloss.Style { return r.NewStyle().Foreground(lipgloss.Color(c)) }
-	return Palette{
-		Dim: r.NewStyle().Faint(true).Render, Good: color("2").Render, Warn: color("3").Render, Fail: color("1").Bold(true).Render,
-		Head: r.NewStyle().Bold(true).Render, Chosen: r.NewStyle().Reverse(true).Render,
+	return Styles{
+		Faint: r.NewStyle().Faint(true).Render, OK: color("2").Render, Warn: color("3").Render, Fail: color("1").Bold(true).Render,
+		Bold: r.NewStyle().Bold(true).Render, Reverse: r.NewStyle().Reverse(true).Render,
 	}
 }
 

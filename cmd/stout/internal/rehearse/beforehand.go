@@ -120,15 +120,13 @@ func leftOf(s lockapi.SessionState) time.Duration {
 // nearest describes the sessions that end first.
 func nearest(all []lockapi.SessionState) string {
 	slices.SortFunc(all, func(a, b lockapi.SessionState) int { return cmp.Compare(leftOf(a), leftOf(b)) })
-	text := ""
-	for i, s := range all {
-		if i == listed {
-			return text + fmt.Sprintf(" and %d more", len(all)-i)
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s (%s of %s)", cmp.Or(s.Name, s.ID), leftOf(s), ttlOf(s))
+	var first []string
+	for _, s := range all[:min(len(all), listed)] {
+		first = append(first, fmt.Sprintf("%s (%s of %s)", cmp.Or(s.Name, s.ID), leftOf(s), ttlOf(s)))
+	}
+	text := strings.Join(first, ", ")
+	if more := len(all) - len(first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }

@@ -16,7 +16,7 @@ func (m *Model) cellLines(height int) []string {
 		if m.lost != nil {
 			return nil // shown above
 		}
-		return []string{m.paint.Dim("Asking the cell...")}
+		return []string{m.paint.Faint("Asking the cell...")}
 	}
 	c := m.look.Cell
 	lines := m.glance(c)
@@ -35,10 +35,10 @@ func (m *Model) cellLines(height int) []string {
 	if room < 2 {
 		return lines
 	}
-	lines = append(lines, "", m.paint.Head("Recent events"))
+	lines = append(lines, "", m.paint.Bold("Recent events"))
 	events := m.events.rows(m)
 	if len(events) == 0 {
-		return append(lines, m.paint.Dim(fmt.Sprintf("  no change%s that the replica remembers", m.hedge(" that you may read"))))
+		return append(lines, m.paint.Faint(fmt.Sprintf("  no change%s that the replica remembers", m.hedge(" that you may read"))))
 	}
 	widths := layout(eventColumns, m.width-2)
 	for _, e := range events[:min(room, len(events))] {
@@ -49,10 +49,10 @@ func (m *Model) cellLines(height int) []string {
 
 // glance returns the lines about the cell as a whole.
 func (m *Model) glance(c lockapi.Cell) []string {
-	pair := func(name, text string) string { return m.paint.Dim(fmt.Sprintf("%-9s ", name)) + text }
+	pair := func(name, text string) string { return m.paint.Faint(fmt.Sprintf("%-9s ", name)) + text }
 	master, lease := m.paint.Fail("NONE: no change is possible now"), m.paint.Fail("not held")
 	if c.Master != nil {
-		master = m.paint.Good(format.Clean(c.Master.ID)) + ", epoch " + fmt.Sprint(c.Epoch) + "  " + format.Clean(c.Master.URL)
+		master = m.paint.OK(format.Clean(c.Master.ID)) + ", epoch " + fmt.Sprint(c.Epoch) + "  " + format.Clean(c.Master.URL)
 	}
 	gone := m.now.Sub(m.lookedAt)
 	if l := c.Lease; l.Held {
@@ -97,7 +97,7 @@ func (m *Model) verdict(c lockapi.Cell) string {
 			ill = append(ill, format.Clean(r.ID))
 		}
 	}
-	text, style := "all replicas are healthy", m.paint.Good
+	text, style := "all replicas are healthy", m.paint.OK
 	switch {
 	case len(ill) > 0:
 		text, style = strings.Join(ill, " and ")+" UNHEALTHY", m.paint.Fail
@@ -114,7 +114,7 @@ func (m *Model) membersLines(int) []string {
 	case m.noMembers != nil && m.membersAt.IsZero():
 		return m.troubleLines(m.noMembers)
 	case m.membersAt.IsZero():
-		return []string{m.paint.Dim("Asking for the members...")}
+		return []string{m.paint.Faint("Asking for the members...")}
 	}
 	lines := append(m.printed(m.members.Text), "")
 	if len(m.members.Cycles) == 0 {

@@ -49,9 +49,9 @@ func eventKey(r *eventRow) string { return fmt.Sprint(r.seq) }
 var eventColumns = []column[*eventRow]{
 	{title: "SEEN", width: 8, cell: func(m *Model, e *eventRow) cell {
 		if e.read.IsZero() {
-			return cell{text: "earlier", style: m.paint.Dim}
+			return cell{text: "earlier", style: m.paint.Faint}
 		}
-		return cell{text: m.timeOfDay(e.read), style: m.paint.Dim}
+		return cell{text: m.timeOfDay(e.read), style: m.paint.Faint}
 	}},
 	{title: "WHAT", width: 8, cell: (*Model).whatCell},
 	{title: "PATH", flex: 16, cell: func(_ *Model, e *eventRow) cell {
@@ -66,7 +66,7 @@ var eventColumns = []column[*eventRow]{
 		}
 		return cell{text: format.Event(&e.item)}
 	}},
-	{title: "REVISION", width: 9, right: true, rank: 2, cell: func(m *Model, e *eventRow) cell { return cell{text: fmt.Sprint(e.item.Revision), style: m.paint.Dim} }},
+	{title: "REVISION", width: 9, right: true, rank: 2, cell: func(m *Model, e *eventRow) cell { return cell{text: fmt.Sprint(e.item.Revision), style: m.paint.Faint} }},
 }
 
 func (m *Model) whatCell(e *eventRow) cell {
@@ -75,7 +75,7 @@ func (m *Model) whatCell(e *eventRow) cell {
 	case e.item.Type == lockapi.EventMasterChanged, e.item.Reason == lockapi.ReasonSessionExpired, e.item.Reason == lockapi.ReasonForced:
 		c.style = m.paint.Warn
 	case e.item.Type == lockapi.EventLockAcquired:
-		c.style = m.paint.Good
+		c.style = m.paint.OK
 	}
 	return c
 }

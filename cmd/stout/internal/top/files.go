@@ -101,13 +101,13 @@ var fileColumns = []column[*fileRow]{
 	{title: "NAME", flex: 16, cell: func(m *Model, r *fileRow) cell {
 		name := cell{text: format.Clean(strings.TrimPrefix(r.item.Path, m.dir))}
 		if r.item.File == nil {
-			name.style = m.paint.Head
+			name.style = m.paint.Bold
 		}
 		return name
 	}},
 	{title: "SIZE", width: 10, right: true, cell: func(m *Model, r *fileRow) cell {
 		if r.item.File == nil {
-			return cell{text: "directory", style: m.paint.Dim}
+			return cell{text: "directory", style: m.paint.Faint}
 		}
 		return cell{text: format.Bytes(int64(r.item.File.Size))}
 	}},

@@ -108,7 +108,7 @@ var helpText = [][2]string{
 }
 
 func (m *Model) helpLines() []string {
-	lines := []string{m.paint.Head("Keys"), ""}
+	lines := []string{m.paint.Bold("Keys"), ""}
 	for _, k := range helpText {
 		lines = append(lines, m.hanging("  ", k[0], 12, k[1])...)
 	}

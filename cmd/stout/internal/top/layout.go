@@ -75,7 +75,7 @@ func row[R any](m *Model, r R, columns []column[R], widths []int) string {
 }
 
 func heading[R any](m *Model, columns []column[R], widths []int) string {
-	return set(columns, widths, func(c column[R]) cell { return cell{text: c.title, style: m.paint.Head} })
+	return set(columns, widths, func(c column[R]) cell { return cell{text: c.title, style: m.paint.Bold} })
 }
 
 // set formats a cell for each visible column.

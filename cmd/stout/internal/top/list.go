@@ -281,7 +281,7 @@ func (l *list[T]) lines(m *Model, height int) []string {
 	l.settle(rows)
 	if len(rows) == 0 {
 		if l.known && c.search == "" {
-			lines = append(lines, "", m.paint.Dim(fmt.Sprintf(l.none, m.hedge(" that you may read"))))
+			lines = append(lines, "", m.paint.Faint(fmt.Sprintf(l.none, m.hedge(" that you may read"))))
 		}
 		return lines
 	}
@@ -293,7 +293,7 @@ func (l *list[T]) lines(m *Model, height int) []string {
 			continue
 		}
 		line = ansi.Strip(line)
-		lines = append(lines, m.paint.Chosen("> "+line+strings.Repeat(" ", max(0, m.width-2-ansi.StringWidth(line)))))
+		lines = append(lines, m.paint.Reverse("> "+line+strings.Repeat(" ", max(0, m.width-2-ansi.StringWidth(line)))))
 	}
 	return lines
 }

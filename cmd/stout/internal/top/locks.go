@@ -220,7 +220,7 @@ func (m *Model) pathCell(r *lockRow) cell {
 	default:
 		indent += "- "
 	}
-	return cell{text: indent + format.Clean(r.dir[r.from:]), style: m.paint.Head}
+	return cell{text: indent + format.Clean(r.dir[r.from:]), style: m.paint.Bold}
 }
 
 // holderCell shows the first holder of a lock and the number of others.
@@ -244,13 +244,13 @@ func (m *Model) stateCell(r *lockRow) cell {
 	left := time.Duration(l.DelayRemainingMS)*time.Millisecond - m.now.Sub(r.read)
 	switch {
 	case r.dir != "":
-		return cell{text: format.Plural(r.count, "lock"), style: m.paint.Dim}
+		return cell{text: format.Plural(r.count, "lock"), style: m.paint.Faint}
 	case l.State == lockapi.StateDelayed || l.DelayRemainingMS > 0 && len(l.Holders) == 0:
 		return cell{text: "delay " + whole(left), style: m.paint.Warn}
 	case len(l.Holders) == 0:
-		return cell{text: "free", style: m.paint.Dim}
+		return cell{text: "free", style: m.paint.Faint}
 	case l.Limit > 0:
-		return cell{text: fmt.Sprintf("%s %d/%d", format.Clean(string(l.Mode)), len(l.Holders)+l.MoreHolders, l.Limit), style: m.paint.Good}
+		return cell{text: fmt.Sprintf("%s %d/%d", format.Clean(string(l.Mode)), len(l.Holders)+l.MoreHolders, l.Limit), style: m.paint.OK}
 	}
-	return cell{text: format.Clean(string(l.Mode)), style: m.paint.Good}
+	return cell{text: format.Clean(string(l.Mode)), style: m.paint.OK}
 }

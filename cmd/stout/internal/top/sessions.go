@@ -73,13 +73,13 @@ var sessionColumns = []column[*sessionRow]{
 	{title: "WAITS", width: 5, right: true, rank: 1, cell: func(_ *Model, r *sessionRow) cell { return cell{text: some(len(r.item.Waits))} }},
 	{title: "OPEN FOR", width: 8, right: true, rank: 2, cell: func(m *Model, r *sessionRow) cell { return cell{text: m.ago(r.item.CreatedAt)} }},
 	{title: "PRINCIPAL", width: 20, most: 40, rank: 3, cell: func(_ *Model, r *sessionRow) cell { return cell{text: format.Clean(r.item.Principal)} }},
-	{title: "ID", width: 26, rank: 4, cell: func(m *Model, r *sessionRow) cell { return cell{text: format.Clean(r.item.ID), style: m.paint.Dim} }},
+	{title: "ID", width: 26, rank: 4, cell: func(m *Model, r *sessionRow) cell { return cell{text: format.Clean(r.item.ID), style: m.paint.Faint} }},
 }
 
 func (m *Model) leaseCell(r *sessionRow) cell {
 	left, ttl := m.left(r), time.Duration(r.item.TTLMS)*time.Millisecond
 	if left < 0 {
-		return cell{text: "ttl " + format.MS(r.item.TTLMS), style: m.paint.Dim}
+		return cell{text: "ttl " + format.MS(r.item.TTLMS), style: m.paint.Faint}
 	}
 	c := cell{text: bar(left, ttl, 8) + " " + format.Human(left)}
 	if left < ttl/4 {

@@ -89,7 +89,7 @@ type Model struct {
 	source        Source
 	client        *client.Client
 	stream        tea.Cmd // sends events
-	paint         format.Palette
+	paint         format.Styles
 	zone          *time.Location
 	width, height int
 	clock         time.Time // the actual time
@@ -153,7 +153,7 @@ type reading struct {
 // which are readable on dark and on light.
 func New(source Source, c *client.Client, colour bool, zone *time.Location) *Model {
 	m := &Model{
-		source: source, client: c, paint: format.NewPalette(io.Discard, format.Profile(colour)), zone: zone,
+		source: source, client: c, paint: format.NewStyles(io.Discard, format.Profile(colour)), zone: zone,
 		dir: "/", folded: map[string]bool{}, locks: newLocks(), sessions: newSessions(), files: newFiles(), events: newEvents(),
 	}
 	m.pages = []pane{

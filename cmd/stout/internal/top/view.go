@@ -54,7 +54,7 @@ func (m *Model) headLines() []string {
 	}
 	state := m.timeOfDay(m.clock) + "  " + m.state()
 	name = format.Shorten(name, max(8, m.width-ansi.StringWidth(state)-2))
-	head := spread(m.paint.Head(name), state, m.width)
+	head := spread(m.paint.Bold(name), state, m.width)
 
 	var tabs []string
 	for p, pane := range m.pages {
@@ -63,7 +63,7 @@ func (m *Model) headLines() []string {
 			tab += " " + pane.name()
 		}
 		if p == m.page {
-			tab = m.paint.Chosen("[" + tab + "]")
+			tab = m.paint.Reverse("[" + tab + "]")
 		} else {
 			tab = " " + tab + " "
 		}
@@ -83,7 +83,7 @@ func (m *Model) state() string {
 	case m.paused:
 		return m.paint.Warn("PAUSED " + whole(m.clock.Sub(m.now)))
 	case m.denied() && m.mayBeRead() && m.unheard == nil:
-		return m.paint.Good("live")
+		return m.paint.OK("live")
 	case m.denied():
 		return m.paint.Warn("DENIED")
 	case m.lost != nil && m.lookedAt.IsZero():
@@ -95,7 +95,7 @@ func (m *Model) state() string {
 	case !ask.InOffice(m.look.Cell):
 		return m.paint.Fail("NO MASTER")
 	}
-	return m.paint.Good("live")
+	return m.paint.OK("live")
 }
 
 // denied reports whether the caller may not observe the cell.
@@ -150,11 +150,11 @@ func (m *Model) body(height int) []string {
 }
 
 func (m *Model) detailLines() []string {
-	title := m.paint.Head(m.detail.Kind + " " + format.Clean(m.detail.Name))
+	title := m.paint.Bold(m.detail.Kind + " " + format.Clean(m.detail.Name))
 	lines := strings.Split(ansi.Hardwrap(title, max(8, m.width), true), "\n")
 	r := &m.read
 	if r.of != m.detail {
-		return append(lines, "", m.paint.Dim("Reading..."))
+		return append(lines, "", m.paint.Faint("Reading..."))
 	}
 	if age := m.clock.Sub(r.at); age > oldAfter && m.detail.Kind != File {
 		lines = append(lines, m.paint.Warn(fmt.Sprintf("STALE: this is %s old", format.Human(age))))
@@ -185,7 +185,7 @@ func (m *Model) scrolled(lines []string, height int) []string {
 	lines = lines[m.scroll:]
 	if len(lines) > height && height > 1 {
 		more := len(lines) - height + 1
-		return append(lines[:height-1:height-1], m.paint.Dim(fmt.Sprintf("-- %s more --", format.Plural(more, "line"))))
+		return append(lines[:height-1:height-1], m.paint.Faint(fmt.Sprintf("-- %s more --", format.Plural(more, "line"))))
 	}
 	return lines
 }
@@ -200,7 +200,7 @@ func (m *Model) footLine() string {
 		if m.width < 60 {
 			hint = ""
 		}
-		return m.paint.Head("search: "+format.Shorten(safetext.Name(c.search), max(8, m.width-12-len(hint)))+"_") + m.paint.Dim(hint)
+		return m.paint.Bold("search: "+format.Shorten(safetext.Name(c.search), max(8, m.width-12-len(hint)))+"_") + m.paint.Faint(hint)
 	case m.help:
 		keys = "j/k scroll  esc back  q quit"
 	case m.detail.Kind != "":
@@ -217,7 +217,7 @@ func (m *Model) footLine() string {
 		keys = "? help  q quit"
 	}
 	if at == "" || len(keys)+len(at)+2 > m.width {
-		return m.paint.Dim(keys)
+		return m.paint.Faint(keys)
 	}
-	return spread(m.paint.Dim(keys), at, m.width)
+	return spread(m.paint.Faint(keys), at, m.width)
 }
