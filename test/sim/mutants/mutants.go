@@ -74,7 +74,7 @@ var profiles = map[string]string{
 	"keepalive-without-lease":   "outlived office",
 	"name-taken-back":           "second thoughts",
 	"hands-over-in-vain":        "unfit masters",
-	"retires-in-vain":           "stops",
+	"follows-in-vain":           "stops",
 
 	"entries-of-a-snapshot-are-looked-for": "unanswered entries",
 

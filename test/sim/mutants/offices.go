@@ -45,7 +45,7 @@ func offices() []Mutant {
 			overlay.Edit{File: "master/serve.go",
 				Old: "case o.lease.Vouches(began, o.now()):",
 				New: "case !o.lease.View(o.now()).Dropped:"}},
-		{"retires-in-vain", "1.2", "a replica that stops gives leadership away",
+		{"follows-in-vain", "1.2", "a replica that stops gives leadership away",
 			"a replica that is stopping wins an election, and calls of other members keep its process alive",
 			overlay.Edit{File: "replica/replica.go",
 				Old: "if _, leads := r.Leading(); leads {\n\t\t\t\tctx, cancel",
