@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -514,6 +515,41 @@ func TestConsulQueriesShareReads(t *testing.T) {
 	}
 	if n := reads.Load(); n < 2 || n > queries/2 {
 		t.Errorf("%d queries made %d reads", queries+1, n)
+	}
+}
+
+// TestConsulQueriesShareWholeAnswers: the answer to a read breaks off. The
+// queries that joined the read do not get the part that arrived.
+func TestConsulQueriesShareWholeAnswers(t *testing.T) {
+	const queries, whole = 5, `[{"Key":"a"}]`
+	replica := startNode(t, "r2", nil)
+	var reads atomic.Int64
+	release := make(chan struct{})
+	other := startOther(t, func(w http.ResponseWriter, _ *http.Request) {
+		if reads.Add(1) > 1 {
+			_, _ = io.WriteString(w, whole)
+			return
+		}
+		_, _ = io.WriteString(w, whole[:5])
+		_ = http.NewResponseController(w).Flush()
+		<-release
+		panic(http.ErrAbortHandler)
+	})
+	replica.setMaster(3, "r1", other.URL)
+	replica.happened("/a")
+	door, index := startDoor(t, replica.server), replica.revision()
+	answers := make(chan reply, queries)
+	for range queries {
+		go func() { answers <- call(t, "GET", fmt.Sprintf("%skv/a?index=%d", door, index), "") }()
+	}
+	eventually(t, "all queries wait", func() bool { return inFlight(t, replica) == queries })
+	replica.happened("/a")
+	eventually(t, "all queries need the master", func() bool { return replica.server.Forwards() == queries && reads.Load() > 0 })
+	close(release)
+	for range queries {
+		if r := <-answers; r.status != 200 || r.body != whole {
+			t.Errorf("%d %q", r.status, r.body)
+		}
 	}
 }
 

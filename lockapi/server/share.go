@@ -48,7 +48,7 @@ func (x *exchange) sendOrJoin(ctx context.Context, id string) (got answer, sent 
 	}
 	read, joins := x.sharedRead(id)
 	if !joins {
-		defer func() { x.shared.end(read, got) }()
+		defer func() { x.shared.end(read, got, err) }()
 		return x.send(ctx, id)
 	}
 	select {
@@ -83,9 +83,9 @@ func (x *exchange) sharedRead(id string) (read *sharedRead, joins bool) {
 	return read, false
 }
 
-// end ends a read with its answer.
-func (s *sharedReads) end(r *sharedRead, got answer) {
-	if got.status == http.StatusOK || got.status == http.StatusNotFound {
+// end ends a read with its answer. An answer that broke off has an error.
+func (s *sharedReads) end(r *sharedRead, got answer, err error) {
+	if err == nil && (got.status == http.StatusOK || got.status == http.StatusNotFound) {
 		r.got = &answer{got.status, maps.Clone(got.header), got.body}
 	}
 	s.mu.Lock()
