@@ -52,6 +52,30 @@ func TestFollowerForGood(t *testing.T) {
 	})
 }
 
+// TestFollowersForGoodElectSeldom: two replicas that have only each other to give
+// leadership to do not hold one election after another.
+func TestFollowersForGoodElectSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cell := steered(t, 3)
+		defer cell.close()
+		leader := leads(t, cell.all)
+		before, _ := leader.Leading()
+		others := without(cell.all, leader)
+		cell.cut(others[0])
+		leader.Follow()
+		others[1].Follow()
+		time.Sleep(time.Minute) // virtual
+		if term, _ := leads(t, cell.all).Leading(); term > before+100 {
+			t.Errorf("%d elections in a minute", term-before)
+		}
+		cell.link(cell.all...)
+		time.Sleep(time.Minute) // virtual
+		if next := leads(t, cell.all); next != others[0] {
+			t.Errorf("%s leads, and not the replica that came back", next.ID())
+		}
+	})
+}
+
 // TestTransferNeedsAnswers: leadership goes to a replica that answers, and not to one
 // that is down and has as many entries.
 func TestTransferNeedsAnswers(t *testing.T) {

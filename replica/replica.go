@@ -347,16 +347,19 @@ func (r *Replica) Barrier(ctx context.Context) error {
 
 // Follow makes this replica give leadership away whenever it has it, until Close.
 // A replica whose master has stopped still takes part in elections. If it won
-// one, the cell would have no master until Close.
+// one, the cell would have no master until Close. It tries less and less often:
+// two such replicas may have only each other.
 func (r *Replica) Follow() {
 	r.watching.Go(func() {
+		pause := r.opts.HeartbeatTimeout / 10
 		for {
 			changed, again := r.Changed(), make(<-chan time.Time)
 			if _, leads := r.Leading(); leads {
 				ctx, cancel := context.WithTimeout(context.Background(), r.opts.ElectionTimeout)
 				_ = r.Transfer(ctx, "") // it fails while no follower is up to date
 				cancel()
-				again = time.After(r.opts.HeartbeatTimeout / 10)
+				again = time.After(pause)
+				pause = min(2*pause, r.opts.HeartbeatTimeout)
 			}
 			select {
 			case <-changed:
