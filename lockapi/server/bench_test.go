@@ -182,7 +182,7 @@ func TestChangesCostRepliesNothing(t *testing.T) {
 		})
 	}
 	still, moving := allocations(newSure(t)), allocations(changing{newSure(t), new(uint64)})
-	if moving > still {
+	if moving > still+1 { // the race detector drops pooled values at random
 		t.Errorf("a read takes %v allocations, and %v while the state changes", still, moving)
 	}
 }
