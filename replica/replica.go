@@ -346,7 +346,7 @@ func (r *Replica) Barrier(ctx context.Context) error {
 }
 
 // Follow makes this replica give leadership away whenever it has it, until Close.
-// A replica whose master has stopped still takes part in elections. If it won
+// After its master has stopped, it still takes part in elections. If it won
 // one, the cell would have no master until Close. It tries less and less often:
 // two such replicas may have only each other.
 func (r *Replica) Follow() {

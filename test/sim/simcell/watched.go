@@ -30,17 +30,20 @@ func (l watched) Leading() (uint64, bool) {
 func (l watched) Changed() <-chan struct{} { return l.p.changed }
 
 // relay signals changes of leadership to the master: the replica's own and
-// pretended ones.
+// pretended ones. It signals first, since the replica may have changed since the
+// master looked. It gets the channel before each signal, so that it misses no
+// change behind it.
 func (p *process) relay() {
 	for {
+		changed := p.replica.Changed()
+		close(p.changed)
+		p.changed = make(chan struct{})
 		select {
-		case <-p.replica.Changed():
+		case <-changed:
 		case <-p.m.notice:
 		case <-p.gone.Done():
 			return
 		}
-		close(p.changed)
-		p.changed = make(chan struct{})
 	}
 }
 
