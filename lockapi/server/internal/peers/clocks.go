@@ -2,14 +2,10 @@ package peers
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/lease"
@@ -25,75 +21,55 @@ import (
 // another member: the clock's origin, and nanoseconds.
 const headerClock = "Stout-Clock"
 
-// clocks has this replica's clock and the observed rates of the others.
-type clocks struct {
-	now    func() time.Duration // nil if there is no clock to report
-	origin string               // identifies this process; valid only within it
-
-	mu    sync.Mutex
-	rates map[string]*lease.Rates // by member
-}
-
-func newClocks(now func() time.Duration) clocks {
-	var origin [8]byte
-	_, _ = rand.Read(origin[:]) // never fails
-	return clocks{now: now, origin: hex.EncodeToString(origin[:]), rates: map[string]*lease.Rates{}}
-}
-
-// show adds the clock's reading to an answer.
-func (c *clocks) show(h http.Header) {
-	if c.now != nil {
-		h[headerClock] = []string{c.origin + " " + strconv.FormatInt(int64(c.now()), 10)}
+// ShowClock adds the reading of this replica's clock to an answer to another
+// member.
+func (o *Others) ShowClock(h http.Header) {
+	if o.clock != nil {
+		h[headerClock] = []string{o.origin + " " + strconv.FormatInt(int64(o.clock()), 10)}
 	}
 }
 
-// of returns the observations of a member's clock.
-func (c *clocks) of(id string) *lease.Rates {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.rates[id]
-	if r == nil {
-		r = new(lease.Rates)
-		c.rates[id] = r
-	}
-	return r
-}
-
-// look requests another replica's own entry and records the reading of its
+// send requests another replica's own entry and records the reading of its
 // clock.
-func (c *clocks) look(ctx context.Context, way http.RoundTripper, id string) (got lockapi.Replica, err error) {
-	if c.now == nil {
+func (o *Others) send(ctx context.Context, way http.RoundTripper, id string) (got lockapi.Replica, err error) {
+	if o.clock == nil {
 		return AskReplica(ctx, way, id)
 	}
-	sent := c.now()
+	sent := o.clock()
 	h, err := Ask(ctx, way, id, lockapi.RouteReplica, &got)
-	came := c.now()
+	came := o.clock()
 	if err != nil {
 		return got, err
 	}
 	if origin, other, err := readClock(h.Get(headerClock)); err == nil { // older releases send no reading
-		c.of(id).Saw(origin, lease.Sight{Sent: sent, Came: came, Other: other})
+		o.ratesOf(id).Saw(origin, lease.Sight{Sent: sent, Came: came, Other: other})
 	}
 	return got, nil
+}
+
+// ratesOf returns the observations of a member's clock.
+func (o *Others) ratesOf(id string) *lease.Rates {
+	m := o.lock(id)
+	defer o.mu.Unlock()
+	return &m.rates
 }
 
 func readClock(value string) (origin string, reads time.Duration, err error) {
 	origin, digits, ok := strings.Cut(value, " ")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if !ok || origin == "" || len(origin) > 64 || err != nil || n < 0 {
-		return "", 0, fmt.Errorf("clock %q: %w", value, errors.Join(errBadClock, err))
+		return "", 0, fmt.Errorf("clock %q is not an origin and nanoseconds", value)
 	}
 	return origin, time.Duration(n), nil
 }
 
-var errBadClock = errors.New("not an origin and nanoseconds")
-
-// rate returns how much faster a member's clock runs than this replica's.
-func (c *clocks) rate(id string) (difference, err float64, ok bool) {
-	if c.now == nil {
+// ClockRate returns how much faster a member's clock runs than this replica's,
+// as a fraction, and the possible error; false while it is unknown.
+func (o *Others) ClockRate(id string) (difference, err float64, ok bool) {
+	if o.clock == nil {
 		return 0, 0, false
 	}
-	rate, ok := c.of(id).Worst(c.now())
+	rate, ok := o.ratesOf(id).Worst(o.clock())
 	if !ok {
 		return 0, 0, false
 	}

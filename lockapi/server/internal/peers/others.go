@@ -2,11 +2,14 @@ package peers
 
 import (
 	"context"
+	"crypto/rand"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -21,39 +24,50 @@ const UnreachedAfter = 2 * Every
 // Others holds a member's knowledge about the other members. It is safe for
 // concurrent use.
 type Others struct {
-	bound    time.Duration // time limit of each question
-	contacts contacts
-	clocks   clocks
-	asked    questions
+	bound   time.Duration        // time limit of each question
+	clock   func() time.Duration // nil if there is no clock to report
+	origin  string               // identifies this process; valid only within it
+	started time.Time            // used for a replica that has never answered
+
+	mu  sync.Mutex // guards the following field and the members, except their rates
+	all map[string]*member
+}
+
+// member is the knowledge about another member.
+type member struct {
+	answered time.Time   // last answer; zero for none
+	applied  uint64      // in that answer
+	missed   time.Time   // first failed question since then; zero for none
+	asked    *question   // the latest; nil before
+	rates    lease.Rates // of its clock
 }
 
 // New returns an empty Others. bound is the time limit of a question. clock is
 // the clock used for leases, which this replica reports to other members; nil
 // for none.
 func New(bound time.Duration, clock func() time.Duration) *Others {
-	o := &Others{bound: bound, clocks: newClocks(clock)}
-	o.contacts.started = time.Now()
-	o.asked.ask = o.clocks.look
-	return o
+	return &Others{bound: bound, clock: clock, origin: rand.Text(), started: time.Now(), all: map[string]*member{}}
 }
 
 // Forget drops the records of replicas that are no longer members. Otherwise
 // they would accumulate over the life of the process.
 func (o *Others) Forget(members []lockapi.Replica) {
-	stay := make(map[string]bool, len(members))
-	for _, r := range members {
-		stay[r.ID] = true
-	}
-	forget(&o.contacts.mu, o.contacts.last, stay)
-	forget(&o.asked.mu, o.asked.last, stay)
-	forget(&o.clocks.mu, o.clocks.rates, stay)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.all, func(id string, _ *member) bool {
+		return !slices.ContainsFunc(members, func(r lockapi.Replica) bool { return r.ID == id })
+	})
 }
 
-// forget deletes the replicas that are not in stay from a map guarded by mu.
-func forget[T any](mu *sync.Mutex, from map[string]T, stay map[string]bool) {
-	mu.Lock()
-	defer mu.Unlock()
-	maps.DeleteFunc(from, func(id string, _ T) bool { return !stay[id] })
+// lock locks the knowledge about a member. The caller unlocks o.mu.
+func (o *Others) lock(id string) *member {
+	o.mu.Lock()
+	m := o.all[id]
+	if m == nil {
+		m = new(member)
+		o.all[id] = m
+	}
+	return m
 }
 
 // Look asks all replicas except self in parallel for their own entries, and
@@ -72,20 +86,25 @@ func (o *Others) Look(ctx context.Context, way http.RoundTripper, self string, r
 // answer. A replica that does not answer is unhealthy, with its last known
 // applied index.
 func (o *Others) look(ctx context.Context, way http.RoundTripper, r *lockapi.Replica) {
-	got, age, err := o.asked.of(ctx, way, r.ID, o.bound)
+	got, age, err := o.ask(ctx, way, r.ID)
+	m := o.lock(r.ID)
+	defer o.mu.Unlock()
 	if err != nil || got.ID != r.ID {
-		if age == 0 && ctx.Err() == nil {
-			o.contacts.miss(r.ID)
+		if age == 0 && ctx.Err() == nil && m.missed.IsZero() {
+			m.missed = time.Now()
 		}
-		known := o.contacts.of(r.ID)
+		last := m.answered
+		if last.IsZero() {
+			last = o.started
+		}
 		r.Healthy = false
-		r.LastContactMS = time.Since(known.at).Milliseconds()
-		r.AppliedIndex = known.applied
+		r.LastContactMS = time.Since(last).Milliseconds()
+		r.AppliedIndex = m.applied
 		r.Promise = nil
 		return
 	}
 	if age == 0 {
-		o.contacts.note(r.ID, got.AppliedIndex)
+		m.answered, m.applied, m.missed = time.Now(), got.AppliedIndex, time.Time{}
 	}
 	got = aged(got, age)
 	r.Role = got.Role
@@ -99,20 +118,32 @@ func (o *Others) look(ctx context.Context, way http.RoundTripper, r *lockapi.Rep
 // LastAnswer returns when a replica last answered and its applied index then; false
 // if it never answered.
 func (o *Others) LastAnswer(id string) (at time.Time, applied uint64, ok bool) {
-	got, ok := o.contacts.lastAnswer(id)
-	return got.at, got.applied, ok
+	m := o.lock(id)
+	defer o.mu.Unlock()
+	return m.answered, m.applied, !m.answered.IsZero()
+}
+
+// isUnreached reports whether a member has not answered for UnreachedAfter.
+func (m *member) isUnreached() bool {
+	return !m.missed.IsZero() && time.Since(m.missed) >= UnreachedAfter
 }
 
 // IsUnreached reports whether the path to a replica is dead.
-func (o *Others) IsUnreached(id string) bool { return o.contacts.isUnreached(id) }
+func (o *Others) IsUnreached(id string) bool {
+	m := o.lock(id)
+	defer o.mu.Unlock()
+	return m.isUnreached()
+}
 
 // Unreached lists the replicas to which the path is dead.
-func (o *Others) Unreached() []string { return o.contacts.unreached() }
-
-// ShowClock adds the reading of this replica's clock to an answer to another
-// member.
-func (o *Others) ShowClock(h http.Header) { o.clocks.show(h) }
-
-// ClockRate returns how much faster a member's clock runs than this replica's,
-// as a fraction, and the possible error; false while it is unknown.
-func (o *Others) ClockRate(id string) (difference, err float64, ok bool) { return o.clocks.rate(id) }
+func (o *Others) Unreached() (ids []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, m := range o.all {
+		if m.isUnreached() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

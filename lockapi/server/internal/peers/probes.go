@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -17,16 +16,8 @@ const (
 	probeFresh   = 100 * time.Millisecond
 )
 
-// questions holds the latest question to each replica.
-type questions struct {
-	ask func(ctx context.Context, way http.RoundTripper, id string) (lockapi.Replica, error) // requests a replica's own entry
-
-	mu   sync.Mutex         // guards the following field
-	last map[string]*probed // by id
-}
-
-// probed is a question and, once done is closed, its answer.
-type probed struct {
+// question is a question to a replica and, once done is closed, its answer.
+type question struct {
 	asked time.Time
 	began time.Time // start of the current series of questions within probeFresh
 	after int       // number of earlier questions in the series
@@ -35,33 +26,31 @@ type probed struct {
 	err   error
 }
 
-// of requests a replica's own entry, or shares the latest answer if there are
+// ask requests a replica's own entry, or shares the latest answer if there are
 // many callers. It returns how old the answer may be. The question continues
 // for the others after ctx ends.
-func (p *questions) of(ctx context.Context, way http.RoundTripper, id string, bound time.Duration) (got lockapi.Replica, age time.Duration, err error) {
+func (o *Others) ask(ctx context.Context, way http.RoundTripper, id string) (got lockapi.Replica, age time.Duration, err error) {
 	now := time.Now()
-	p.mu.Lock()
-	one := p.last[id]
-	if one == nil || one.after+1 < probesAtOnce || now.Sub(one.began) >= probeFresh {
-		next := &probed{asked: now, began: now, done: make(chan struct{})}
-		if one != nil && now.Sub(one.began) < probeFresh {
-			next.began, next.after = one.began, one.after+1
+	m := o.lock(id)
+	q := m.asked
+	fresh := q != nil && now.Sub(q.began) < probeFresh
+	if !fresh || q.after+1 < probesAtOnce {
+		next := &question{asked: now, began: now, done: make(chan struct{})}
+		if fresh {
+			next.began, next.after = q.began, q.after+1
 		}
-		if p.last == nil {
-			p.last = map[string]*probed{}
-		}
-		p.last[id] = next
-		p.mu.Unlock()
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+		m.asked = next
+		o.mu.Unlock()
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.bound)
 		defer cancel()
-		next.got, next.err = p.ask(asking, way, id)
+		next.got, next.err = o.send(asking, way, id)
 		close(next.done)
 		return next.got, 0, next.err
 	}
-	p.mu.Unlock()
+	o.mu.Unlock()
 	select {
-	case <-one.done:
-		return one.got, time.Since(one.asked), one.err
+	case <-q.done:
+		return q.got, time.Since(q.asked), q.err
 	case <-ctx.Done():
 		return lockapi.Replica{}, 0, ctx.Err()
 	}

@@ -34,14 +34,14 @@ func (r *respondent) RoundTrip(req *http.Request) (*http.Response, error) {
 // others.
 func TestCrowdSharesProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := questions{ask: AskReplica}
+		o := New(time.Second, nil)
 		to := &respondent{}
 		crowd := func(n int) {
 			var all sync.WaitGroup
 			for i := range n {
 				ctx, leave := context.WithCancel(t.Context())
 				all.Go(func() {
-					got, age, err := q.of(ctx, to, "r2", time.Second)
+					got, age, err := o.ask(ctx, to, "r2")
 					if err != nil && i > 0 || got.ID != "r2" && err == nil || age > 10*time.Millisecond {
 						t.Errorf("caller %d: %+v after %v, %v", i, got, age, err)
 					}
@@ -66,11 +66,11 @@ func TestCrowdSharesProbes(t *testing.T) {
 		// An answer is shared for a while, but no longer.
 		crowd(probesAtOnce)
 		time.Sleep(50 * time.Millisecond)
-		if _, age, err := q.of(t.Context(), to, "r2", time.Second); age != 60*time.Millisecond || err != nil {
+		if _, age, err := o.ask(t.Context(), to, "r2"); age != 60*time.Millisecond || err != nil {
 			t.Errorf("an answer of %v ago, %v", age, err)
 		}
 		time.Sleep(40 * time.Millisecond)
-		if _, age, err := q.of(t.Context(), to, "r2", time.Second); age != 0 || err != nil {
+		if _, age, err := o.ask(t.Context(), to, "r2"); age != 0 || err != nil {
 			t.Errorf("an answer of %v ago, %v", age, err)
 		}
 	})
