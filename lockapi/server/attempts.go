@@ -30,15 +30,17 @@ func (x *exchange) holdBack() {
 		return
 	}
 	pause := x.attempts.Failed(from, time.Since(x.started))
-	if pause == 0 || x.spared {
-		return
+	if pause > 0 && !x.spared {
+		x.delay(pause)
 	}
-	x.body = nil // do not keep it during the delay
+}
+
+// delay delays the answer. The call keeps no body meanwhile.
+func (x *exchange) delay(d time.Duration) {
+	x.body = nil
 	x.c.Request.Body = http.NoBody
-	t := time.NewTimer(pause)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-x.ctx().Done():
 	case <-x.stopping:
 	}

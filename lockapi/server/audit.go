@@ -73,9 +73,7 @@ func (x *exchange) announce(found master.Checked) error {
 		return nil
 	}
 	x.noted.refused = true
-	e := lockapi.Errorf(lockapi.CodeNoMaster, "the audit log of this replica, the master, cannot be written, and audit-required refuses changes until it can: %v", cause(err))
-	e.RetryAfter = 1
-	return e
+	return lockapi.Errorf(lockapi.CodeNoMaster, "the audit log of this replica, the master, cannot be written, and audit-required refuses changes until it can: %v", cause(err))
 }
 
 // cause drops the file name from the error, which is not for callers.

@@ -28,10 +28,6 @@ var typeBackup = []string{lockapi.TypeBackup}
 // breaks off; HTTP and the checksum in the backup both reveal that it is
 // incomplete.
 func readBackup(x *exchange) error {
-	follow, err := x.mayForward()
-	if err != nil {
-		return err
-	}
 	if !x.backups.Enter(1) {
 		e := lockapi.TooMany("backups", int64(x.backups.Most), int64(x.backups.Most), "this replica already sends %d backups, the most at a time; try again later", x.backups.Most)
 		e.RetryAfter = 5
@@ -39,15 +35,7 @@ func readBackup(x *exchange) error {
 	}
 	defer x.backups.Leave(1)
 	t := task{repeatable: true}
-	return x.seek(t, follow, func(at Location) error {
-		switch {
-		case at.Self:
-			return x.writeBackup()
-		case !follow:
-			return x.errNotMaster(at)
-		}
-		return x.relayBackup(at, t)
-	})
+	return x.seek(t, x.writeBackup, func(at Location) error { return x.relayBackup(at, t) })
 }
 
 // writeBackup sends this master's own state. After each piece it pauses for as
@@ -124,7 +112,12 @@ func (x *exchange) relayBackup(at Location, t task) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return x.relayRefusal(at, t, resp)
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			x.metrics.forwarded.WithLabelValues(forwardFailed).Inc()
+			return lockapi.Errorf(lockapi.CodeNoMaster, "the answer of master %s was lost: %v", at.ID, err)
+		}
+		return x.conclude(answer{resp.StatusCode, resp.Header, body}, t)
 	}
 	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
 	x.noted.elsewhere = true
@@ -135,20 +128,4 @@ func (x *exchange) relayBackup(at Location, t task) error {
 	_, err = io.Copy(flushing{x}, resp.Body)
 	x.endBackup(err)
 	return nil
-}
-
-// relayRefusal forwards the master's refusal of a backup.
-func (x *exchange) relayRefusal(at Location, t task, resp *http.Response) error {
-	body, err := io.ReadAll(resp.Body)
-	got := answer{resp.StatusCode, resp.Header, body}
-	if err == nil {
-		err = x.refusal(got, t)
-	} else {
-		err = lockapi.Errorf(lockapi.CodeNoMaster, "the answer of master %s was lost: %v", at.ID, err)
-	}
-	if err != nil {
-		x.metrics.forwarded.WithLabelValues(forwardRefused).Inc()
-		return err
-	}
-	return x.passAnswer(got)
 }

@@ -33,7 +33,7 @@ type plan[C any] struct {
 // serves returns the route of a call. The type of the call describes the
 // request; its row in package master has the required right and the method that
 // serves it. status is the status of a successful answer.
-func serves[C any](method, template, pattern string, status int, but ...plan[C]) route {
+func serves[C any](method, pattern string, status int, but ...plan[C]) route {
 	t := reflect.TypeFor[C]()
 	row, p := master.RowOf(reflect.PointerTo(t)), plan[C]{}
 	if len(but) > 0 {
@@ -50,7 +50,7 @@ func serves[C any](method, template, pattern string, status int, but ...plan[C])
 			return c, d.decode(x, c)
 		}
 	}
-	r := route{method: method, template: template, pattern: pattern, asks: row.Right, audits: row.Audit, params: p.params, body: p.body}
+	r := route{method: method, template: templateOf(pattern), pattern: pattern, asks: row.Right, audits: row.Audit, params: p.params, body: p.body}
 	if row.Reads {
 		r.params = append(r.params, paramConsistency)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/consul"
-	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -26,43 +25,11 @@ import (
 
 // ServeConsul serves Consul's clients on connections of l until Shutdown, when
 // it returns nil. It closes l.
-func (s *Server) ServeConsul(l net.Listener) error {
-	err := s.door.Serve(s.conns.Listen(l, s.doorway))
-	if err == wire.ErrClosed {
-		return nil
-	}
-	return err
-}
-
-// newDoor returns the server for Consul's clients.
-func (s *Server) newDoor() *wire.Server {
-	return &wire.Server{
-		Handler:        s.ConsulHandler(),
-		TLS:            s.opts.TLS,
-		HeaderTimeout:  s.opts.HeaderTimeout,
-		BodyTimeout:    s.opts.BodyTimeout,
-		WriteTimeout:   s.opts.WriteTimeout,
-		IdleTimeout:    s.opts.IdleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
-		MaxBody:        maxDoorBody,
-		MaxUnreadBytes: maxUnreadBytes,
-		MaxHalfBytes:   maxHalfBytes,
-		Refuse:         s.refuse,
-		Waits:          s.conns.Waits,
-		Calls:          s.conns.Busy,
-		Panicked:       s.handlerPanicked,
-	}
-}
+func (s *Server) ServeConsul(l net.Listener) error { return s.door.serve(l, s.conns) }
 
 // ConsulHandler returns the door for Consul's clients as an http.Handler, with
 // the limits of Handler.
-func (s *Server) ConsulHandler() http.Handler {
-	engine := s.engineOf(false, doorRoutes, errNoDoor)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		prepareForDoor(r)
-		serve(engine, w, r)
-	})
-}
+func (s *Server) ConsulHandler() http.Handler { return s.door.handler }
 
 func maxDoorBody(*http.Request) int64 { return consul.MaxBody }
 
@@ -72,9 +39,6 @@ func prepareForDoor(r *http.Request) {
 	r.URL.RawPath = consul.Prefix + r.URL.EscapedPath()
 	r.URL.Path = consul.Prefix + r.URL.Path
 }
-
-// routeRenew is the door's route that keeps a session alive.
-const routeRenew = consul.Prefix + "/v1/session/renew/{name}"
 
 // takeToken moves a token to the header in which the API expects it. Of several,
 // the query's comes first and then X-Consul-Token, as with Consul. It never
@@ -96,11 +60,11 @@ func takeToken(r *http.Request) {
 // doorRoutes has a route for each endpoint of the door.
 var doorRoutes = func() (all table) {
 	for _, e := range consul.Endpoints {
-		r := route{method: e.Method, template: consul.Prefix + e.Path, door: true, asks: master.KnownCaller, body: consul.MaxBody}
-		r.pattern = r.template
-		if strings.HasSuffix(e.Path, "/") {
-			r.template, r.pattern = r.template+"{name}", r.pattern+"*name"
+		pattern := consul.Prefix + e.Path
+		if strings.HasSuffix(pattern, "/") {
+			pattern += "*name"
 		}
+		r := route{method: e.Method, template: templateOf(pattern), pattern: pattern, door: true, asks: master.KnownCaller, body: consul.MaxBody}
 		if e.Method != http.MethodGet {
 			r.audits = master.AuditChanges
 		}

@@ -67,7 +67,7 @@ func TestDeadPathToTheMaster(t *testing.T) {
 		call := func() (tries int, took time.Duration, err error) {
 			x := &exchange{Server: s, asserted: noAssertion, c: &gin.Context{Request: request}, master: s.attached.Load().Master}
 			began := time.Now()
-			err = x.search(task{repeatable: true}, true, func(Location) error {
+			err = x.search(task{repeatable: true}, true, nil, func(Location) error {
 				if tries++; !way.dead.Load() {
 					return nil
 				}

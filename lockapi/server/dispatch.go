@@ -35,6 +35,15 @@ func (x *exchange) dispatch(t task) error {
 		x.c.Writer.Header().Set(lockapi.HeaderStale, "true")
 		return x.answer(t)
 	}
+	t.repeatable = t.repeatable || t.keyed
+	return x.seek(t, func() error { return x.answer(t) }, func(at Location) error { return x.forward(at, t) })
+}
+
+// seek finds the master and calls here if it is this replica, otherwise there,
+// until the result is not no_master or the time is over. If an earlier attempt
+// got no answer, a refusal that does not settle that attempt becomes
+// outcome_unknown.
+func (x *exchange) seek(t task, here func() error, there func(at Location) error) error {
 	follow, err := x.mayForward()
 	if err != nil {
 		return err
@@ -44,15 +53,7 @@ func (x *exchange) dispatch(t task) error {
 		x.call.Park(x.ctx())
 		defer x.call.Unpark()
 	}
-	t.repeatable = t.repeatable || t.keyed
-	return x.seek(t, follow, func(at Location) error { return x.attempt(at, t, follow) })
-}
-
-// seek finds the master and calls try, until the result is not no_master or the
-// time is over. If an earlier attempt got no answer, a refusal that does not
-// settle that attempt becomes outcome_unknown.
-func (x *exchange) seek(t task, follow bool, try func(at Location) error) error {
-	err := x.search(t, follow, try)
+	err = x.search(t, follow, here, there)
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && x.lost != nil && !refused.Code.Settles() {
 		if refused.Code == lockapi.CodeUnauthenticated {
 			x.penalize()
@@ -62,7 +63,7 @@ func (x *exchange) seek(t task, follow bool, try func(at Location) error) error 
 	return err
 }
 
-func (x *exchange) search(t task, follow bool, try func(at Location) error) error {
+func (x *exchange) search(t task, follow bool, here func() error, there func(at Location) error) error {
 	deadline := time.Now().Add(x.opts.ForwardTimeout)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		at, err := x.locate(t, deadline)
@@ -76,7 +77,14 @@ func (x *exchange) search(t task, follow bool, try func(at Location) error) erro
 			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica gets heartbeats from master %s, but no answers to calls; send the call to another replica", at.ID)
 		}
 		began := time.Now()
-		err = try(at)
+		switch {
+		case at.Self:
+			err = here()
+		case !follow && x.stranger() == nil:
+			err = x.errNotMaster(at)
+		default: // a stranger must not learn which replica is the master
+			err = there(at)
+		}
 		if !errors.Is(err, lockapi.CodeNoMaster) || x.noted.refused {
 			return err
 		}
@@ -132,18 +140,6 @@ func (x *exchange) locate(t task, deadline time.Time) (Location, error) {
 		return at, lockapi.Errorf(lockapi.CodeNoMaster, "no master was found within %v", x.opts.ForwardTimeout)
 	}
 	return at, err
-}
-
-// attempt lets the given master do the task. A stranger must not learn which
-// replica is the master, so its call is forwarded in any case.
-func (x *exchange) attempt(at Location, t task, follow bool) error {
-	switch {
-	case at.Self:
-		return x.answer(t)
-	case !follow && x.stranger() == nil:
-		return x.errNotMaster(at)
-	}
-	return x.forward(at, t)
 }
 
 func (x *exchange) errNotMaster(at Location) error {

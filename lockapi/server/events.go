@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,57 +16,51 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// orNoBound returns the bound of a setting, in which 0 means no bound.
-func orNoBound(most int) int {
-	if most == 0 {
-		return math.MaxInt
-	}
-	return most
-}
-
 // enterWatch takes a place for a call that waits for events. At the quota, a
 // call of a caller with more of them is closed for it.
 func (x *exchange) enterWatch() (leave func(), err error) {
-	strange := x.isStrange()
-	if strange && !x.strangers.Enter(x.Source()) {
-		most := int64(x.strangers.Most)
-		e := lockapi.TooMany("max-anonymous-watchers", most, most, "quota max-anonymous-watchers is used up: %d calls without a credential already wait for events from your address; send a credential, or raise the quota",
-			most)
-		e.RetryAfter = 1
-		return nil, e
+	var taken []func()
+	free := func() {
+		for _, f := range slices.Backward(taken) {
+			f()
+		}
 	}
-	who, most, bounded := x.master.Watcher(x.caller())
-	if bounded {
+	defer func() {
+		if err != nil {
+			free()
+		}
+	}()
+	if x.isStrange() {
+		from, most := x.Source(), boundOf(x.opts.MaxAnonymousWatchers)
+		if _, ok := x.strangers.Enter(from, most); !ok {
+			return nil, lockapi.TooMany("max-anonymous-watchers", most, most, "quota max-anonymous-watchers is used up: %d calls without a credential already wait for events from your address; send a credential, or raise the quota",
+				most)
+		}
+		taken = append(taken, func() { x.strangers.Leave(from) })
+	}
+	if who, most, bounded := x.master.Watcher(x.caller()); bounded {
 		if n, ok := x.watchers.Enter(who, most); !ok {
-			if strange {
-				x.strangers.Leave(x.Source())
-			}
 			return nil, x.master.RefuseWatch(who, n, most)
 		}
-	}
-	free := func() {
-		if bounded {
-			x.watchers.Leave(who)
-		}
-		if strange {
-			x.strangers.Leave(x.Source())
-		}
+		taken = append(taken, func() { x.watchers.Leave(who) })
 	}
 	if !x.watching.Enter(1) && !(x.conns.Yield(&x.call, gate.WatchesOnly) && x.watching.Add(1)) {
-		free()
 		used := x.watching.Count()
-		e := lockapi.TooMany("max-watchers", int64(used), int64(x.watching.Most), "quota max-watchers is used up: %d calls wait for events at this replica, at most %d are allowed; call another replica, or raise the quota",
+		return nil, lockapi.TooMany("max-watchers", int64(used), int64(x.watching.Most), "quota max-watchers is used up: %d calls wait for events at this replica, at most %d are allowed; call another replica, or raise the quota",
 			used, x.watching.Most)
-		e.RetryAfter = 1
-		return nil, e
 	}
+	taken = append(taken, func() { x.watching.Leave(1) }, x.call.Unpark)
 	x.call.Watches = true
 	x.call.Park(x.ctx())
-	return func() {
-		x.call.Unpark()
-		x.watching.Leave(1)
-		free()
-	}, nil
+	return free, nil
+}
+
+// boundOf returns the bound of a setting, in which 0 means no bound.
+func boundOf(setting int) int64 {
+	if setting == 0 {
+		return math.MaxInt
+	}
+	return int64(setting)
 }
 
 // isStrange reports whether access control is on and the call has no
@@ -299,21 +294,12 @@ func (w *watch) list(wait time.Duration, limit int) error {
 // presentRevision returns the cell's present revision, linearizable, from this
 // replica or the master.
 func (x *exchange) presentRevision() (revision uint64, err error) {
-	follow, err := x.mayForward()
-	if err != nil {
-		return 0, err
-	}
-	err = x.seek(task{repeatable: true}, follow, func(at Location) error {
-		switch {
-		case at.Self:
-			var out master.Outcome
-			_, out, err = x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetRevision{})
-			revision = out.Revision
-		case !follow:
-			err = x.errNotMaster(at)
-		default:
-			revision, err = x.askRevision(at)
-		}
+	err = x.seek(task{repeatable: true}, func() error {
+		_, out, err := x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetRevision{})
+		revision = out.Revision
+		return err
+	}, func(at Location) error {
+		revision, err = x.askRevision(at)
 		return err
 	})
 	return revision, err

@@ -193,14 +193,11 @@ const roomRecheck = 20 * time.Millisecond
 
 func (w *watch) awaitRoom(n int) error {
 	for !w.streamed.Enter(n) {
-		t := time.NewTimer(roomRecheck)
 		select {
-		case <-t.C:
+		case <-time.After(roomRecheck):
 		case <-w.stopping:
-			t.Stop()
 			return errStreamEnds
 		case <-w.ctx().Done():
-			t.Stop()
 			return errStreamEnds
 		}
 	}

@@ -17,7 +17,7 @@ func Routes() []string {
 		templates[r.pattern] = r.template
 	}
 	var all []string
-	for _, r := range (&Server{}).newEngine(false).Routes() {
+	for _, r := range (&Server{}).engineOf(false, routes, errNoRoute).Routes() {
 		if r.Method != http.MethodHead {
 			all = append(all, r.Method+" "+templates[r.Path])
 		}

@@ -62,12 +62,7 @@ func (x *exchange) forward(at Location, t task) error {
 		}
 		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s cannot be reached: %v", at.ID, at.URL, err)
 	}
-	if err := x.refusal(got, t); err != nil {
-		x.metrics.forwarded.WithLabelValues(forwardRefused).Inc()
-		return err
-	}
-	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
-	return x.passAnswer(got)
+	return x.conclude(got, t)
 }
 
 // sends takes a place for a forwarded call. Some places are for keepalives
@@ -79,8 +74,14 @@ func (x *exchange) sends() bool {
 	return x.sent.EnterBelow(1, peers.KeptFree) || x.conns.Yield(&x.call, gate.CallsOnly) && x.sent.Add(1)
 }
 
-// passAnswer passes the master's answer to the caller, good or bad.
-func (x *exchange) passAnswer(got answer) error {
+// conclude passes the master's answer to the caller, good or bad, unless another
+// attempt must follow.
+func (x *exchange) conclude(got answer, t task) error {
+	if err := x.refusal(got, t); err != nil {
+		x.metrics.forwarded.WithLabelValues(forwardRefused).Inc()
+		return err
+	}
+	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
 	if got.status == http.StatusUnauthorized && x.misplaced {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the master refused the credential") // fail adds the details
 	}

@@ -57,17 +57,9 @@ func (x *exchange) holdAnswer() {
 		h.Set("Connection", "close")
 		return
 	}
-	x.body = nil // do not keep it during the delay
-	x.c.Request.Body = http.NoBody
 	x.call.Park(x.ctx())
 	defer x.call.Unpark()
-	t := time.NewTimer(hold.For)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-x.ctx().Done():
-	case <-x.stopping:
-	}
+	x.delay(hold.For)
 }
 
 // takeHold removes the header of another replica's answer, and reports whether

@@ -5,6 +5,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,7 +87,7 @@ func (w logWriter) Write(line []byte) (int, error) {
 // PeerHandler serves the API to other members. Their identity has been
 // verified, and their calls are not forwarded again.
 func (s *Server) PeerHandler() http.Handler {
-	engine := s.newEngine(true)
+	engine := s.engineOf(true, slices.Concat(routes, doorRoutes), errNoRoute)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.served.Enter(1) {
 			s.tooManyServed(w)

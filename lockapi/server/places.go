@@ -2,48 +2,15 @@ package server
 
 import (
 	"cmp"
-	"net/http"
 	"net/netip"
 	"slices"
 
 	"github.com/stoutlock/stout/internal/audit"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/consul"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
-	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 	"github.com/stoutlock/stout/master"
 )
-
-// newSpare returns spare connections for some routes. It calls prepare before a
-// request is routed.
-func (s *Server) newSpare(all table, maxBody func(*http.Request) int64, prepare func(*http.Request)) *gate.Reserve {
-	engine := s.engineOf(false, guests(all), errNoConnection)
-	return gate.NewReserve(&wire.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Connection", "close")
-			prepare(r)
-			serve(engine, w, r)
-		}),
-		TLS:            s.opts.TLS,
-		MaxHeaderBytes: maxHeaderBytes,
-		MaxBody:        maxBody,
-		MaxUnreadBytes: maxUnreadBytes,
-		Refuse:         s.refuse,
-		Panicked:       s.handlerPanicked,
-	})
-}
-
-// guests returns routes as spare connections have them.
-func guests(all table) table {
-	all = slices.Clone(all)
-	for i := range all {
-		switch all[i].template {
-		case lockapi.RouteLive, lockapi.RouteReady, lockapi.RouteMetrics:
-		default:
-			all[i].guest = true
-		}
-	}
-	return all
-}
 
 func errNoConnection(x *exchange) error {
 	most := int64(x.conns.Most())
@@ -79,6 +46,9 @@ func (x *exchange) Source() gate.Source {
 	return gate.Source(audit.NetworkOf(at.Addr()))
 }
 
+// keepalives are the routes that keep sessions alive.
+var keepalives = []string{patternKeepalive, lockapi.RouteKeepalives, consul.Prefix + "/v1/session/renew/*name"}
+
 // takePlace moves a call from a spare connection to a regular place. A
 // keepalive without a place does not wait. No call is displaced for a caller
 // without any rights.
@@ -86,7 +56,7 @@ func (x *exchange) takePlace(r *route) error {
 	if x.stranger() != nil {
 		return cmp.Or(x.refuseStranger(lockapi.CodeTooMany), errNoConnection(x))
 	}
-	x.call.Keeps = r.template == routeKeepalive || r.template == lockapi.RouteKeepalives || r.template == routeRenew
+	x.call.Keeps = slices.Contains(keepalives, r.pattern)
 	if x.conns.Reserve(x.ctx(), &x.call) {
 		return nil
 	}

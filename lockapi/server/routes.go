@@ -3,7 +3,7 @@ package server
 import (
 	"cmp"
 	"net/http"
-	"slices"
+	"regexp"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -14,7 +14,7 @@ import (
 
 // route is one operation of the API. Its template is the path as
 // openapi.in.yaml and the metrics' labels spell it; pattern is the router's
-// spelling. A route without a pattern handles all unknown paths.
+// spelling, from which it follows. A route without a pattern handles all unknown paths.
 type route struct {
 	method, template, pattern string
 	handle                    func(*exchange) error
@@ -32,102 +32,100 @@ type route struct {
 type table []route
 
 const (
-	routeSession   = lockapi.RouteSessions + "/{id}"
-	routeKeepalive = routeSession + "/keepalive"
-	routeMember    = lockapi.RouteMembers + "/{id}"
-	patternMember  = lockapi.RouteMembers + "/:id"
-	routeReplace   = lockapi.RouteMembers + "/{id}/replace"
-	patternReplace = lockapi.RouteMembers + "/:id/replace"
-	routeLock      = lockapi.RouteLocks + "/{path}"
-	patternSession = lockapi.RouteSessions + "/:id"
-	patternLock    = lockapi.RouteLocks + "/*path"
-	routeFile      = lockapi.RouteFiles + "/{path}"
-	patternFile    = lockapi.RouteFiles + "/*path"
-	routeRule      = lockapi.RouteRules + "/{path}"
-	patternRule    = lockapi.RouteRules + "/*path"
-	routeGroup     = lockapi.RouteGroups + "/{name}"
-	patternGroup   = lockapi.RouteGroups + "/:name"
-	routeQuota     = lockapi.RouteQuotas + "/{principal}"
-	patternQuota   = lockapi.RouteQuotas + "/*principal"
-	routeToken     = lockapi.RouteTokens + "/{id}"
-	patternToken   = lockapi.RouteTokens + "/:id"
-	routePageBare  = "/ui"
-	routePage      = lockapi.RoutePage + "{file}"
-	patternPage    = lockapi.RoutePage + "*file"
+	patternSession   = lockapi.RouteSessions + "/:id"
+	patternKeepalive = patternSession + "/keepalive"
+	patternLock      = lockapi.RouteLocks + "/*path"
+	patternFile      = lockapi.RouteFiles + "/*path"
+	patternMember    = lockapi.RouteMembers + "/:id"
+	patternRule      = lockapi.RouteRules + "/*path"
+	patternGroup     = lockapi.RouteGroups + "/:name"
+	patternQuota     = lockapi.RouteQuotas + "/*principal"
+	patternToken     = lockapi.RouteTokens + "/:id"
 )
 
 // routes lists all operations in the order of the contract.
 var routes = table{
-	serves[lockapi.OpenSession](http.MethodPost, lockapi.RouteSessions, lockapi.RouteSessions, http.StatusCreated),
-	serves[lockapi.ListSessions](http.MethodGet, lockapi.RouteSessions, lockapi.RouteSessions, http.StatusOK),
-	serves(http.MethodPost, routeKeepalive, patternSession+"/keepalive", http.StatusOK, plan[lockapi.KeepAlive]{before: hurryOne}),
-	serves(http.MethodPost, lockapi.RouteKeepalives, lockapi.RouteKeepalives, http.StatusOK, plan[lockapi.KeepAliveAll]{before: hurryAll, reply: keptAll}),
-	serves[lockapi.GetSession](http.MethodGet, routeSession, patternSession, http.StatusOK),
-	serves[lockapi.CloseSession](http.MethodDelete, routeSession, patternSession, http.StatusNoContent),
-	serves[lockapi.ListLocks](http.MethodGet, lockapi.RouteLocks, lockapi.RouteLocks, http.StatusOK),
-	serves(http.MethodPut, routeLock, patternLock, 0, plan[lockapi.AcquireLock]{reply: granted}),
-	serves[lockapi.GetLock](http.MethodGet, routeLock, patternLock, http.StatusOK),
-	serves[lockapi.ReleaseLock](http.MethodDelete, routeLock, patternLock, http.StatusOK),
-	serves[lockapi.CheckSequencer](http.MethodGet, lockapi.RouteSequencers, lockapi.RouteSequencers, http.StatusOK),
-	serves(http.MethodGet, lockapi.RouteFiles, lockapi.RouteFiles, http.StatusOK, plan[lockapi.ListFiles]{decode: decodeList,
+	serves[lockapi.OpenSession](http.MethodPost, lockapi.RouteSessions, http.StatusCreated),
+	serves[lockapi.ListSessions](http.MethodGet, lockapi.RouteSessions, http.StatusOK),
+	serves(http.MethodPost, patternKeepalive, http.StatusOK, plan[lockapi.KeepAlive]{before: hurryOne}),
+	serves(http.MethodPost, lockapi.RouteKeepalives, http.StatusOK, plan[lockapi.KeepAliveAll]{before: hurryAll, reply: keptAll}),
+	serves[lockapi.GetSession](http.MethodGet, patternSession, http.StatusOK),
+	serves[lockapi.CloseSession](http.MethodDelete, patternSession, http.StatusNoContent),
+	serves[lockapi.ListLocks](http.MethodGet, lockapi.RouteLocks, http.StatusOK),
+	serves(http.MethodPut, patternLock, 0, plan[lockapi.AcquireLock]{reply: granted}),
+	serves[lockapi.GetLock](http.MethodGet, patternLock, http.StatusOK),
+	serves[lockapi.ReleaseLock](http.MethodDelete, patternLock, http.StatusOK),
+	serves[lockapi.CheckSequencer](http.MethodGet, lockapi.RouteSequencers, http.StatusOK),
+	serves(http.MethodGet, lockapi.RouteFiles, http.StatusOK, plan[lockapi.ListFiles]{decode: decodeList,
 		params: []param{paramPrefix, paramDelimiter, paramContent, paramAfter, paramLimit}}),
-	serves(http.MethodDelete, lockapi.RouteFiles, lockapi.RouteFiles, 0, plan[lockapi.DeleteFiles]{decode: decodeDeleteBelow, reply: deleted,
+	serves(http.MethodDelete, lockapi.RouteFiles, 0, plan[lockapi.DeleteFiles]{decode: decodeDeleteBelow, reply: deleted,
 		params: []param{paramBelow, paramOnBehalf, paramSequencer}}),
-	serves(http.MethodPut, routeFile, patternFile, 0, plan[lockapi.WriteFile]{decode: decodePut, reply: written, body: lockapi.MaxFileBytes,
+	serves(http.MethodPut, patternFile, 0, plan[lockapi.WriteFile]{decode: decodePut, reply: written, body: lockapi.MaxFileBytes,
 		params: []param{paramOnBehalf, paramEphemeral, paramSequencer, paramAs, paramContent}}),
-	serves(http.MethodPost, routeFile, patternFile, 0, plan[lockapi.WriteFile]{decode: decodeSequential, reply: written, body: lockapi.MaxFileBytes,
+	serves(http.MethodPost, patternFile, 0, plan[lockapi.WriteFile]{decode: decodeSequential, reply: written, body: lockapi.MaxFileBytes,
 		params: []param{paramOnBehalf, paramEphemeral, paramSequencer}}),
-	serves(http.MethodGet, routeFile, patternFile, 0, plan[lockapi.GetFile]{decode: decodeGet, reply: shown, params: []param{paramAs}}),
-	serves(http.MethodDelete, routeFile, patternFile, 0, plan[lockapi.DeleteFiles]{decode: decodeDelete, reply: deleted,
+	serves(http.MethodGet, patternFile, 0, plan[lockapi.GetFile]{decode: decodeGet, reply: shown, params: []param{paramAs}}),
+	serves(http.MethodDelete, patternFile, 0, plan[lockapi.DeleteFiles]{decode: decodeDelete, reply: deleted,
 		params: []param{paramOnBehalf, paramSequencer}}),
-	serves(http.MethodPost, lockapi.RouteTransactions, lockapi.RouteTransactions, 0, plan[lockapi.Transact]{decode: decodeTransaction, reply: transacted,
+	serves(http.MethodPost, lockapi.RouteTransactions, 0, plan[lockapi.Transact]{decode: decodeTransaction, reply: transacted,
 		body: lockapi.MaxTransactionBytes}),
 	{method: http.MethodGet, template: lockapi.RouteEvents, pattern: lockapi.RouteEvents, asks: master.KnownCaller, local: true, peers: true, handle: readEvents,
 		params: []param{paramAfter, paramPaths, paramPrefixes, paramTypes, paramContent, paramWaitMS, paramLimit}},
-	serves(http.MethodGet, lockapi.RouteHistory, lockapi.RouteHistory, 0, plan[lockapi.GetHistory]{reply: past}),
-	serves[lockapi.FindDeadlocks](http.MethodGet, lockapi.RouteDeadlocks, lockapi.RouteDeadlocks, http.StatusOK),
-	{method: http.MethodGet, template: lockapi.RouteCell, pattern: lockapi.RouteCell, asks: master.Observe, local: true, handle: readCell},
-	serves[lockapi.GetURLs](http.MethodGet, lockapi.RouteURLs, lockapi.RouteURLs, http.StatusOK),
-	serves[lockapi.TransferMastership](http.MethodPost, lockapi.RouteTransfer, lockapi.RouteTransfer, http.StatusOK),
+	serves(http.MethodGet, lockapi.RouteHistory, 0, plan[lockapi.GetHistory]{reply: past}),
+	serves[lockapi.FindDeadlocks](http.MethodGet, lockapi.RouteDeadlocks, http.StatusOK),
+	own(lockapi.RouteCell, master.Observe, readCell),
+	serves[lockapi.GetURLs](http.MethodGet, lockapi.RouteURLs, http.StatusOK),
+	serves[lockapi.TransferMastership](http.MethodPost, lockapi.RouteTransfer, http.StatusOK),
 	handled[lockapi.GetBackup](http.MethodGet, lockapi.RouteBackup, readBackup),
 	{method: http.MethodGet, template: lockapi.RouteReplica, pattern: lockapi.RouteReplica, asks: master.Observe, local: true, peers: true, handle: readReplica},
-	serves[lockapi.ListMembers](http.MethodGet, lockapi.RouteMembers, lockapi.RouteMembers, http.StatusOK),
-	serves[lockapi.AddMember](http.MethodPost, lockapi.RouteMembers, lockapi.RouteMembers, http.StatusAccepted),
-	serves[lockapi.SetMember](http.MethodPatch, routeMember, patternMember, http.StatusOK),
-	serves(http.MethodDelete, routeMember, patternMember, http.StatusOK, plan[lockapi.RemoveMember]{before: checkDirectory}),
-	serves[lockapi.ReplaceMember](http.MethodPost, routeReplace, patternReplace, http.StatusAccepted),
+	serves[lockapi.ListMembers](http.MethodGet, lockapi.RouteMembers, http.StatusOK),
+	serves[lockapi.AddMember](http.MethodPost, lockapi.RouteMembers, http.StatusAccepted),
+	serves[lockapi.SetMember](http.MethodPatch, patternMember, http.StatusOK),
+	serves(http.MethodDelete, patternMember, http.StatusOK, plan[lockapi.RemoveMember]{before: checkDirectory}),
+	serves[lockapi.ReplaceMember](http.MethodPost, patternMember+"/replace", http.StatusAccepted),
 	{method: http.MethodGet, template: lockapi.RouteJoin, pattern: lockapi.RouteJoin, asks: master.Nothing, local: true, audits: master.AuditAlways, handle: answerJoin,
 		params: []param{paramCell}},
-	serves[lockapi.PutRule](http.MethodPut, routeRule, patternRule, http.StatusOK),
-	serves[lockapi.GetRule](http.MethodGet, routeRule, patternRule, http.StatusOK),
-	serves[lockapi.DeleteRule](http.MethodDelete, routeRule, patternRule, http.StatusNoContent),
-	serves[lockapi.ListRules](http.MethodGet, lockapi.RouteRules, lockapi.RouteRules, http.StatusOK),
-	serves[lockapi.DeleteRulesBelow](http.MethodDelete, lockapi.RouteRules, lockapi.RouteRules, http.StatusOK),
-	serves[lockapi.CheckAccess](http.MethodGet, lockapi.RouteCheck, lockapi.RouteCheck, http.StatusOK),
-	serves[lockapi.PutGroup](http.MethodPut, routeGroup, patternGroup, http.StatusOK),
-	serves[lockapi.GetGroup](http.MethodGet, routeGroup, patternGroup, http.StatusOK),
-	serves[lockapi.DeleteGroup](http.MethodDelete, routeGroup, patternGroup, http.StatusNoContent),
-	serves[lockapi.ListGroups](http.MethodGet, lockapi.RouteGroups, lockapi.RouteGroups, http.StatusOK),
-	serves[lockapi.PutQuota](http.MethodPut, routeQuota, patternQuota, http.StatusOK),
-	serves[lockapi.GetQuota](http.MethodGet, routeQuota, patternQuota, http.StatusOK),
-	serves[lockapi.DeleteQuota](http.MethodDelete, routeQuota, patternQuota, http.StatusNoContent),
-	serves[lockapi.ListQuotas](http.MethodGet, lockapi.RouteQuotas, lockapi.RouteQuotas, http.StatusOK),
-	serves[lockapi.PutCellAccess](http.MethodPut, lockapi.RouteCellAccess, lockapi.RouteCellAccess, http.StatusOK),
-	serves[lockapi.GetCellAccess](http.MethodGet, lockapi.RouteCellAccess, lockapi.RouteCellAccess, http.StatusOK),
-	serves(http.MethodPost, lockapi.RouteTokens, lockapi.RouteTokens, http.StatusCreated, plan[lockapi.CreateToken]{before: forToken}),
-	serves[lockapi.ListTokens](http.MethodGet, lockapi.RouteTokens, lockapi.RouteTokens, http.StatusOK),
-	serves[lockapi.RevokeToken](http.MethodDelete, routeToken, patternToken, http.StatusNoContent),
-	serves(http.MethodPost, lockapi.RouteEnable, lockapi.RouteEnable, http.StatusCreated, plan[lockapi.EnableAccess]{before: mayEnable}),
-	serves[lockapi.DisableAccess](http.MethodPost, lockapi.RouteDisable, lockapi.RouteDisable, http.StatusNoContent),
-	serves[lockapi.GetWhoAmI](http.MethodGet, lockapi.RouteWhoAmI, lockapi.RouteWhoAmI, http.StatusOK),
-	{method: http.MethodGet, template: lockapi.RouteOpenAPI, pattern: lockapi.RouteOpenAPI, asks: master.Nothing, local: true, handle: readOpenAPI},
-	{method: http.MethodGet, template: lockapi.RouteLive, pattern: lockapi.RouteLive, asks: master.Nothing, local: true, handle: live},
-	{method: http.MethodGet, template: lockapi.RouteReady, pattern: lockapi.RouteReady, asks: master.Nothing, local: true, handle: ready},
-	{method: http.MethodGet, template: "/", pattern: "/", asks: master.Nothing, local: true, handle: readRoot},
-	{method: http.MethodGet, template: routePageBare, pattern: routePageBare, asks: master.Nothing, local: true, handle: readPageBare},
-	{method: http.MethodGet, template: routePage, pattern: patternPage, asks: master.Nothing, local: true, handle: readPage},
-	{method: http.MethodGet, template: lockapi.RouteMetrics, pattern: lockapi.RouteMetrics, asks: master.Observe, local: true, handle: readMetrics},
+	serves[lockapi.PutRule](http.MethodPut, patternRule, http.StatusOK),
+	serves[lockapi.GetRule](http.MethodGet, patternRule, http.StatusOK),
+	serves[lockapi.DeleteRule](http.MethodDelete, patternRule, http.StatusNoContent),
+	serves[lockapi.ListRules](http.MethodGet, lockapi.RouteRules, http.StatusOK),
+	serves[lockapi.DeleteRulesBelow](http.MethodDelete, lockapi.RouteRules, http.StatusOK),
+	serves[lockapi.CheckAccess](http.MethodGet, lockapi.RouteCheck, http.StatusOK),
+	serves[lockapi.PutGroup](http.MethodPut, patternGroup, http.StatusOK),
+	serves[lockapi.GetGroup](http.MethodGet, patternGroup, http.StatusOK),
+	serves[lockapi.DeleteGroup](http.MethodDelete, patternGroup, http.StatusNoContent),
+	serves[lockapi.ListGroups](http.MethodGet, lockapi.RouteGroups, http.StatusOK),
+	serves[lockapi.PutQuota](http.MethodPut, patternQuota, http.StatusOK),
+	serves[lockapi.GetQuota](http.MethodGet, patternQuota, http.StatusOK),
+	serves[lockapi.DeleteQuota](http.MethodDelete, patternQuota, http.StatusNoContent),
+	serves[lockapi.ListQuotas](http.MethodGet, lockapi.RouteQuotas, http.StatusOK),
+	serves[lockapi.PutCellAccess](http.MethodPut, lockapi.RouteCellAccess, http.StatusOK),
+	serves[lockapi.GetCellAccess](http.MethodGet, lockapi.RouteCellAccess, http.StatusOK),
+	serves(http.MethodPost, lockapi.RouteTokens, http.StatusCreated, plan[lockapi.CreateToken]{before: forToken}),
+	serves[lockapi.ListTokens](http.MethodGet, lockapi.RouteTokens, http.StatusOK),
+	serves[lockapi.RevokeToken](http.MethodDelete, patternToken, http.StatusNoContent),
+	serves(http.MethodPost, lockapi.RouteEnable, http.StatusCreated, plan[lockapi.EnableAccess]{before: mayEnable}),
+	serves[lockapi.DisableAccess](http.MethodPost, lockapi.RouteDisable, http.StatusNoContent),
+	serves[lockapi.GetWhoAmI](http.MethodGet, lockapi.RouteWhoAmI, http.StatusOK),
+	own(lockapi.RouteOpenAPI, master.Nothing, readOpenAPI),
+	own(lockapi.RouteLive, master.Nothing, live),
+	own(lockapi.RouteReady, master.Nothing, ready),
+	own("/", master.Nothing, readRoot),
+	own("/ui", master.Nothing, readPageBare),
+	own(lockapi.RoutePage+"*file", master.Nothing, readPage),
+	own(lockapi.RouteMetrics, master.Observe, readMetrics),
 }
+
+// own returns a route that every replica serves itself.
+func own(pattern string, asks master.Right, handle func(*exchange) error) route {
+	return route{method: http.MethodGet, template: templateOf(pattern), pattern: pattern, asks: asks, local: true, handle: handle}
+}
+
+// templateOf returns the template of a pattern: /v1/locks/{path} for
+// /v1/locks/*path.
+func templateOf(pattern string) string { return variable.ReplaceAllString(pattern, "{$1}") }
+
+var variable = regexp.MustCompile(`[:*](\w+)`)
 
 // maxBody returns the longest body of the route.
 func (r *route) maxBody() int64 { return cmp.Or(r.body, lockapi.MaxBodyBytes) }
@@ -151,14 +149,6 @@ func (r *route) fixed() string {
 		return r.pattern[:i]
 	}
 	return r.pattern
-}
-
-// newEngine returns the router; peer is set for calls from other members.
-func (s *Server) newEngine(peer bool) *gin.Engine {
-	if peer {
-		return s.engineOf(peer, slices.Concat(routes, doorRoutes), errNoRoute)
-	}
-	return s.engineOf(peer, routes, errNoRoute)
 }
 
 // engineOf returns a router for the given routes; otherwise handles all other

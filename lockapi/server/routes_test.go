@@ -21,7 +21,7 @@ func TestBodiesAreBoundedByRoute(t *testing.T) {
 	s := New(Options{Master: knowing{}})
 	engine := s.engineOf(false, files, errNoRoute)
 	direct := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(engine, w, r) })
-	s.http.Handler, s.http.MaxBody = direct, files.maxBody
+	s.api.Handler, s.api.MaxBody = direct, files.maxBody
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

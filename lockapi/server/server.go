@@ -7,12 +7,10 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
@@ -24,7 +22,6 @@ import (
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
-	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 // Options configure a Server. Master or Standby is required. A zero duration
@@ -166,12 +163,9 @@ type Server struct {
 	// as processors, so that Raft and other calls always find one.
 	lists    chan struct{}
 	turns    turns // of streams
-	spare    *gate.Reserve
-	doorway  *gate.Reserve // spare connections of the door
 	browsers *browser.Policy
-	engine   *gin.Engine
-	http     *wire.Server
-	door     *wire.Server  // for Consul's clients
+	api      *front
+	door     *front        // for Consul's clients
 	calls    *http.Server  // calls of other members
 	served   gate.Capacity // for calls of other members
 	half     gate.Capacity // for bytes of their incomplete requests
@@ -182,9 +176,9 @@ type Server struct {
 	watching gate.Capacity // for calls that wait for events, streams and others
 	// strangers counts such calls without a credential while access control is
 	// on.
-	strangers gate.Sources
+	strangers gate.Counts[gate.Source]
 	// watchers counts such calls of each principal while access control is on.
-	watchers gate.Principals
+	watchers gate.Counts[string]
 	encoded  encodedEvents
 	backups  gate.Capacity // under way
 	streamed gate.Capacity // for bytes of events that streams are about to send
@@ -205,10 +199,9 @@ func New(opts Options) *Server {
 		unread: gate.Capacity{Most: maxUnreadBytes},
 		sent:   gate.Capacity{Most: peers.MostForwarded},
 
-		watching:  gate.Capacity{Most: orNoBound(opts.MaxWatchers)},
-		strangers: gate.Sources{Most: orNoBound(opts.MaxAnonymousWatchers)},
-		streamed:  gate.Capacity{Most: maxUnreadBytes},
-		backups:   gate.Capacity{Most: mostBackups},
+		watching: gate.Capacity{Most: int(boundOf(opts.MaxWatchers))},
+		streamed: gate.Capacity{Most: maxUnreadBytes},
+		backups:  gate.Capacity{Most: mostBackups},
 
 		conns:    gate.NewConns(opts.MaxConnections),
 		attempts: gate.Attempts{Every: opts.AttemptEvery},
@@ -221,35 +214,13 @@ func New(opts Options) *Server {
 	s.started, s.others = time.Now(), peers.New(opts.ProbeTimeout, opts.Clock)
 	s.watched = peers.NewWatch(func() string { return s.attached.Load().Known().ID }, s.stopping)
 	s.browsers = s.newPolicy()
-	s.engine = s.newEngine(false)
 	s.calls = s.newCalls()
-	s.spare = s.newSpare(routes, routes.maxBody, func(*http.Request) {})
-	s.doorway = s.newSpare(doorRoutes, maxDoorBody, prepareForDoor)
-	s.http = &wire.Server{
-		Handler:        s.Handler(),
-		TLS:            opts.TLS,
-		HeaderTimeout:  opts.HeaderTimeout,
-		BodyTimeout:    opts.BodyTimeout,
-		WriteTimeout:   opts.WriteTimeout,
-		IdleTimeout:    opts.IdleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
-		MaxBody:        routes.maxBody,
-		MaxUnreadBytes: maxUnreadBytes,
-		MaxHalfBytes:   maxHalfBytes,
-		Refuse:         s.refuse,
-		Waits:          s.conns.Waits,
-		Calls:          s.conns.Busy,
-		Panicked:       s.handlerPanicked,
-	}
-	s.door = s.newDoor()
+	s.api = s.newFront(routes, errNoRoute, routes.maxBody, func(*http.Request) {})
+	s.door = s.newFront(doorRoutes, errNoDoor, maxDoorBody, prepareForDoor)
 	if opts.Master != nil {
 		s.Attach(opts.Master, opts.Links)
 	}
 	return s
-}
-
-func (s *Server) handlerPanicked(p any) {
-	s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 }
 
 // version returns the running release.
@@ -263,28 +234,13 @@ func (o *Options) version() string {
 // Handler returns the API as an http.Handler. Deadlines, answers to malformed
 // requests and the bound on connections need the connection itself, so they
 // work only under Serve.
-func (s *Server) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(s.engine, w, r) })
-}
-
-func serve(engine *gin.Engine, w http.ResponseWriter, r *http.Request) {
-	// The router matches RawPath if it is set. Setting it always makes the
-	// router split each path as it was sent; the handler decodes it once.
-	if r.URL.RawPath == "" {
-		r.URL.RawPath = r.URL.EscapedPath()
-	}
-	engine.ServeHTTP(w, r)
-}
+func (s *Server) Handler() http.Handler { return s.api.handler }
 
 // Serve serves connections of l until Shutdown, when it returns nil. It closes
 // l.
 func (s *Server) Serve(l net.Listener) error {
 	go s.keepContact()
-	err := s.http.Serve(s.conns.Listen(l, s.spare))
-	if err == wire.ErrClosed {
-		return nil
-	}
-	return err
+	return s.api.serve(l, s.conns)
 }
 
 // Drain stops the forwarding of waiting calls, because their callers should not
@@ -309,13 +265,13 @@ func (s *Server) isDraining() bool {
 // error of ctx is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	err := errors.Join(s.http.Shutdown(ctx), s.door.Shutdown(ctx))
+	err := errors.Join(s.api.Shutdown(ctx), s.door.Shutdown(ctx))
 	if err != nil {
-		_ = s.http.Close()
+		_ = s.api.Close()
 		_ = s.door.Close()
 	}
-	_ = s.spare.Close()
-	_ = s.doorway.Close()
+	_ = s.api.spare.Close()
+	_ = s.door.spare.Close()
 	// Connections of other members stay open, so this waits for their calls.
 	err = errors.Join(err, s.served.Emptied(ctx))
 	_ = s.calls.Close()

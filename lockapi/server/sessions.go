@@ -98,7 +98,7 @@ func (x *exchange) leave(start time.Time) {
 // goOn continues the exchange that left, if there is one, and returns when that
 // began.
 func (x *exchange) goOn(r *route) (start time.Time, ok bool) {
-	if r.template != routeKeepalive {
+	if r.pattern != patternKeepalive {
 		return time.Time{}, false
 	}
 	p, ok := wire.LeftOf(x.ctx()).(*parked)

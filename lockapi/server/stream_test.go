@@ -45,7 +45,7 @@ func TestStreams(t *testing.T) {
 	streams := table{{method: http.MethodGet, template: "/v1/events", pattern: "/v1/events", handle: streamOf(events, ended)}}
 	s := New(Options{Master: knowing{}, WriteTimeout: 50 * time.Millisecond})
 	engine := s.engineOf(false, streams, errNoRoute)
-	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(engine, w, r) })
+	s.api.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(engine, w, r) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

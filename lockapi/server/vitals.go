@@ -55,8 +55,8 @@ func (all exported) Collect(to chan<- prometheus.Metric) {
 
 // spared returns how many spare connections were taken and dropped.
 func (s *Server) spared() (taken, dropped uint64) {
-	taken, dropped = s.spare.Counts()
-	more, also := s.doorway.Counts()
+	taken, dropped = s.api.spare.Counts()
+	more, also := s.door.spare.Counts()
 	return taken + more, dropped + also
 }
 
@@ -71,10 +71,10 @@ func (s *Server) load() (set metric.Set) {
 	set.Counter("stout_http_connections_spared_total", "Connections accepted as spare ones because all others had calls under way: for /livez, /readyz, /metrics and keepalives.",
 		func() uint64 { taken, _ := s.spared(); return taken })
 	set.Counter("stout_http_connections_dropped_total", "Spare connections closed without an answer: all were in use, or other connections replaced them.", func() uint64 { _, dropped := s.spared(); return dropped })
-	set.Gauge("stout_http_unread_bytes", "Bytes of replies that wait for their callers to read them.", func() float64 { return float64(s.http.Kept().UnreadBytes) })
-	set.Counter("stout_http_unread_cut_total", "Replies cut off because unread replies together took too much memory.", func() uint64 { return s.http.Kept().UnreadCut })
-	set.Gauge("stout_http_half_sent_bytes", "Bytes of incomplete requests, and bytes sent during calls under way.", func() float64 { return float64(s.http.Kept().HalfBytes) })
-	set.Counter("stout_http_half_sent_cut_total", "Requests refused, or their connections closed, because incomplete requests together took too much memory.", func() uint64 { return s.http.Kept().HalfCut })
+	set.Gauge("stout_http_unread_bytes", "Bytes of replies that wait for their callers to read them.", func() float64 { return float64(s.api.Kept().UnreadBytes) })
+	set.Counter("stout_http_unread_cut_total", "Replies cut off because unread replies together took too much memory.", func() uint64 { return s.api.Kept().UnreadCut })
+	set.Gauge("stout_http_half_sent_bytes", "Bytes of incomplete requests, and bytes sent during calls under way.", func() float64 { return float64(s.api.Kept().HalfBytes) })
+	set.Counter("stout_http_half_sent_cut_total", "Requests refused, or their connections closed, because incomplete requests together took too much memory.", func() uint64 { return s.api.Kept().HalfCut })
 	set.Gauges("stout_http_forwarded_in_flight", "Calls under way that this replica has forwarded to others (sent) or serves for others (served).", []string{"side"}, func(show metric.Show) {
 		show(float64(s.sent.Count()), "sent")
 		show(float64(s.served.Count()), "served")

@@ -3,7 +3,6 @@ package gate
 import (
 	"net"
 	"net/netip"
-	"sync"
 )
 
 // Source is a group of clients that share a part of the spare connections: one
@@ -27,35 +26,4 @@ func SourceOf(a net.Addr) Source {
 		return Source{}
 	}
 	return Source(prefix)
-}
-
-// Sources counts the calls of each source, with a bound per source.
-type Sources struct {
-	Most int // does not change
-
-	mu sync.Mutex
-	of map[Source]int
-}
-
-// Enter counts a call if its source has fewer than Most.
-func (a *Sources) Enter(from Source) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.of[from] >= a.Most {
-		return false
-	}
-	if a.of == nil {
-		a.of = map[Source]int{}
-	}
-	a.of[from]++
-	return true
-}
-
-// Leave records the end of a call.
-func (a *Sources) Leave(from Source) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.of[from]--; a.of[from] == 0 {
-		delete(a.of, from)
-	}
 }
