@@ -64,3 +64,27 @@ func errCrowded() *lockapi.Error {
 	return lockapi.TooMany("half-sent-bytes", maxHalfBytes, maxHalfBytes, "this replica's memory of %d MiB for incomplete requests is full, and this was the oldest of them; "+
 		"send it again without a pause", maxHalfBytes>>20)
 }
+
+// mostHeaders is how many bytes of headers a waiting call may keep. Callers may
+// send many of them and let the call wait.
+const mostHeaders = 1 << 10
+
+// trimHeaders drops the headers if they are large. A call that has begun to
+// wait no longer needs them, except the credential.
+func (x *exchange) trimHeaders() {
+	h := x.c.Request.Header
+	size := 0
+	for name, values := range h {
+		size += len(name)
+		for _, v := range values {
+			size += len(v)
+		}
+	}
+	if size > mostHeaders {
+		credential := h[headerAuthorization]
+		clear(h)
+		if credential != nil {
+			h[headerAuthorization] = credential
+		}
+	}
+}

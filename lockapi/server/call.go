@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/codec"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -171,7 +172,7 @@ func decoderOf(call reflect.Type) *decoder {
 			})
 		case f.Anonymous && f.Tag.Get("body") == "-":
 		case f.Anonymous:
-			late = append(late, func(x *exchange, c reflect.Value) error { return decode(x.body, at(c).Addr().Interface()) })
+			late = append(late, func(x *exchange, c reflect.Value) error { return codec.Decode(x.body, at(c).Addr().Interface()) })
 		case len(f.Index) == 1:
 			panic("server: field " + f.Name + " of " + call.Name() + " has no place in the request")
 		}
@@ -205,7 +206,7 @@ func (d *decoder) decode(x *exchange, c lockapi.Call) error {
 			return err
 		}
 	}
-	x.body = trimBody(x.body)
+	x.body = codec.Trim(x.body)
 	return nil
 }
 

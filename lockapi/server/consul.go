@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/consul"
+	"github.com/stoutlock/stout/lockapi/server/internal/stream"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -194,7 +196,6 @@ var doorEvents = []lockapi.EventType{lockapi.EventFileCreated, lockapi.EventFile
 func (x *exchange) awaitChange(b *consul.Watch) error {
 	leave, err := x.enterWatch()
 	if err != nil {
-		x.metrics.watchersRefused.Inc()
 		return err
 	}
 	defer leave()
@@ -215,47 +216,24 @@ func (x *exchange) awaitChange(b *consul.Watch) error {
 	} else if err != nil {
 		return err
 	}
-	w := watch{exchange: x, after: b.After}
-	if w.events, err = x.master.WatchEvents(filter.For(*by)); err != nil {
+	events, err := x.master.WatchEvents(filter.For(*by))
+	if err != nil {
 		return err
 	}
-	defer w.events.Close()
-	if err := w.checkReached(); err != nil {
-		return unlessCompacted(err)
-	}
-	x.trimHeaders()
-	over := time.NewTimer(b.Wait + rand.N(b.Wait/16+1))
-	defer over.Stop()
-	for {
-		found, upTo, err := w.events.Read(w.after, lockapi.DefaultListLimit, lockapi.PageBytes)
-		if err != nil {
-			return unlessCompacted(err)
-		}
-		for i := range found {
-			if found[i].Type != lockapi.EventMasterChanged {
-				return nil
-			}
-		}
-		if w.after = upTo; len(found) > 0 {
-			continue
-		}
-		select {
-		case <-w.events.Ready():
-		case <-over.C:
-			return nil
-		case <-w.stopping:
-			return nil
-		case <-w.ctx().Done():
-			return lockapi.Errorf(lockapi.CodeNoMaster, "the caller has disconnected")
+	defer events.Close()
+	err = x.checkReached(events, b.After)
+	if err == nil {
+		x.trimHeaders()
+		until := time.Now().Add(b.Wait + rand.N(b.Wait/16+1))
+		w := &stream.Watch{Shared: x.streams, Events: events, After: b.After}
+		for changed := false; err == nil && !changed; {
+			var found []lockapi.CellEvent
+			found, err = w.Next(x.ctx(), until, lockapi.DefaultListLimit)
+			changed = len(found) == 0 || slices.ContainsFunc(found, func(e lockapi.CellEvent) bool { return e.Type != lockapi.EventMasterChanged })
 		}
 	}
-}
-
-// unlessCompacted returns nil for the error that the events after an index are
-// not known: the query is answered at once, with an index that is.
-func unlessCompacted(err error) error {
 	if errors.Is(err, lockapi.CodeCompacted) {
-		return nil
+		return nil // the query is answered at once, with an index that is known
 	}
 	return err
 }

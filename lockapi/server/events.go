@@ -13,6 +13,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
+	"github.com/stoutlock/stout/lockapi/server/internal/stream"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -27,6 +28,7 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 	}
 	defer func() {
 		if err != nil {
+			x.metrics.watchersRefused.Inc()
 			free()
 		}
 	}()
@@ -69,16 +71,6 @@ func (x *exchange) isStrange() bool {
 	return !x.peer && !x.brought && x.master.Authorize(&master.Caller{Ask: master.Ask{Right: master.Known}}) != nil
 }
 
-// watch is one call for events. It needs a position in the events but no queue:
-// events are read from the replica's own ring when the caller can receive them.
-// A watch never makes others wait.
-type watch struct {
-	*exchange
-	events master.EventWatch
-	after  uint64
-	now    unblocked // of a stream; nil if it can only be flushed
-}
-
 // readEvents answers with events, as JSON or as a stream, from this replica's
 // own log. It needs the master only to start at the present revision.
 func readEvents(x *exchange) error {
@@ -105,48 +97,93 @@ func readEvents(x *exchange) error {
 	if wait > 0 || streams {
 		leave, err := x.enterWatch()
 		if err != nil {
-			x.metrics.watchersRefused.Inc()
 			return err
 		}
 		defer leave()
 	}
-	w := watch{exchange: x, after: from}
-	if w.events, err = x.master.WatchEvents(filter); err != nil {
+	events, err := x.master.WatchEvents(filter)
+	if err != nil {
 		return err
 	}
-	defer w.events.Close()
+	defer events.Close()
+	w := &stream.Watch{Shared: x.streams, Events: events, After: from}
 	if given {
-		err = w.checkReached()
+		err = x.checkReached(events, from)
 	} else {
-		w.after, err = x.presentRevision()
+		w.After, err = x.presentRevision()
 	}
 	if streams && (err == nil || errors.Is(err, lockapi.CodeCompacted)) {
-		return w.stream(!given, err)
+		x.noteEnd(x.stream(w, !given, err))
+		return nil
 	}
 	if err == nil {
-		err = w.list(wait, limit)
+		err = x.list(w, wait, limit)
 	}
-	if errors.Is(err, lockapi.CodeCompacted) {
-		w.metrics.compacted.Inc()
-	}
+	x.noteEnd(err)
 	return err
+}
+
+// noteEnd counts a watch that ends because its events are no longer kept, and
+// notes a denial for the audit log.
+func (x *exchange) noteEnd(err error) {
+	if errors.Is(err, lockapi.CodeCompacted) {
+		x.metrics.compacted.Inc()
+	}
+	if denied, ok := errors.AsType[*lockapi.Error](err); ok && isDenial(denied.Code) {
+		x.noted.code = denied.Code
+	}
 }
 
 // checkReached refuses a revision that the cell has not reached. It belongs to
 // another cell or to a lost state, and the events up to it would be missing.
 // This replica may be behind, so the master's revision counts.
-func (w *watch) checkReached() error {
-	oldest, sent := w.events.Bounds()
-	if w.after <= sent {
+func (x *exchange) checkReached(events master.EventWatch, after uint64) error {
+	oldest, sent := events.Bounds()
+	if after <= sent {
 		return nil
 	}
-	present, err := w.presentRevision()
-	if err != nil || w.after <= present {
+	present, err := x.presentRevision()
+	if err != nil || after <= present {
 		return err
 	}
 	return master.ErrCompacted(min(oldest, present), present,
 		"after=%d is beyond the present revision %d: it belongs to another cell (header %s has the id of this one) or to a lost state; read the data again and continue from the present revision",
-		w.after, present, lockapi.HeaderCell)
+		after, present, lockapi.HeaderCell)
+}
+
+// Header values of a stream. They are never modified.
+var (
+	typeEvents  = []string{lockapi.TypeEventStream}
+	noBuffering = []string{"no"} // for proxies (nginx)
+)
+
+// stream answers with server-sent events, and returns why they ended.
+func (x *exchange) stream(w *stream.Watch, fresh bool, refused error) error {
+	h := x.c.Writer.Header()
+	x.stamp(h)
+	x.identify()
+	h["Content-Type"], h["X-Accel-Buffering"] = typeEvents, noBuffering
+	x.c.Writer.WriteHeader(http.StatusOK)
+	if x.c.Request.Method == http.MethodHead {
+		x.c.Writer.WriteHeaderNow()
+		return nil
+	}
+	x.trimHeaders()
+	x.c.Writer.Flush()
+	return w.Stream(x.ctx(), x.c.Writer, x.attached.Load().cell[0], fresh, refused)
+}
+
+// list answers when there are events or the wait is over.
+func (x *exchange) list(w *stream.Watch, wait time.Duration, limit int) error {
+	if wait > 0 {
+		x.trimHeaders()
+	}
+	found, err := w.Next(x.ctx(), time.Now().Add(wait), limit)
+	if err != nil {
+		return err
+	}
+	w.Sent(float64(len(found)))
+	return x.reply(http.StatusOK, lockapi.EventList{Events: found, Revision: w.After})
 }
 
 // acceptsStream reports whether the request names the type of a stream and does
@@ -240,14 +277,13 @@ func (x *exchange) eventsAfter(streams bool) (after uint64, given bool, err erro
 			return 0, true, err
 		}
 	}
-	last := x.c.Request.Header.Values(lockapi.HeaderLastEventID)
-	if !streams || len(last) == 0 {
+	if !streams || len(x.c.Request.Header.Values(lockapi.HeaderLastEventID)) == 0 {
 		return after, given, nil
 	}
-	if len(last) > 1 {
-		return 0, true, lockapi.Invalid(lockapi.HeaderLastEventID, "the header %s is given more than once", lockapi.HeaderLastEventID)
+	last, err := x.header(lockapi.HeaderLastEventID)
+	if err == nil {
+		after, err = wholeNumber(lockapi.HeaderLastEventID, last, 0, lockapi.MaxToken)
 	}
-	after, err = wholeNumber(lockapi.HeaderLastEventID, last[0], 0, lockapi.MaxToken)
 	return after, true, err
 }
 
@@ -260,35 +296,6 @@ func (q query) waitAndLimit() (time.Duration, int, error) {
 	}
 	wait, err := wholeNumber(paramWaitMS.name, value, 0, lockapi.MaxWaitMS)
 	return time.Duration(wait) * time.Millisecond, limit, err
-}
-
-// list answers when there are events or the wait is over.
-func (w *watch) list(wait time.Duration, limit int) error {
-	if wait > 0 {
-		w.trimHeaders()
-	}
-	over := time.NewTimer(wait)
-	defer over.Stop()
-	for {
-		found, upTo, err := w.events.Read(w.after, limit, lockapi.PageBytes)
-		if err != nil {
-			return err
-		}
-		w.after = upTo
-		if len(found) > 0 || wait == 0 {
-			w.metrics.eventsTold.Add(float64(len(found)))
-			return w.reply(http.StatusOK, lockapi.EventList{Events: found, Revision: upTo})
-		}
-		select {
-		case <-w.events.Ready():
-		case <-over.C:
-			wait = 0
-		case <-w.stopping:
-			wait = 0
-		case <-w.ctx().Done():
-			return lockapi.Errorf(lockapi.CodeNoMaster, "the caller has disconnected")
-		}
-	}
 }
 
 // presentRevision returns the cell's present revision, linearizable, from this

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/codec"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 	"github.com/stoutlock/stout/master"
@@ -300,7 +301,7 @@ func (x *exchange) reply(status int, body any) error {
 	if err != nil {
 		return err
 	}
-	defer b.release()
+	defer b.Release()
 	x.write(status, typeJSON, b.Bytes())
 	return nil
 }
@@ -308,12 +309,43 @@ func (x *exchange) reply(status int, body any) error {
 // encode encodes a reply. A reply with large contents waits for a turn if the
 // call has none. The turn ends before the reply is written, which may take
 // long.
-func (x *exchange) encode(body any) (*buffer, error) {
+func (x *exchange) encode(body any) (*codec.Buffer, error) {
 	defer x.endTurn()
 	if !x.inTurn && contentBytes(body) > largeContent && x.TakeTurn(x.ctx()) != nil {
 		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, but the caller has disconnected")
 	}
-	return encode(body)
+	return codec.Encode(body)
+}
+
+// largeContent is the number of content bytes above which a reply needs a turn
+// to be encoded.
+const largeContent = 64 << 10
+
+// contentBytes returns the number of content bytes in a reply.
+func contentBytes(body any) (n int) {
+	switch b := body.(type) {
+	case lockapi.File:
+		n = contentOf(&b)
+	case lockapi.TransactionResult:
+		for i := range b.Results {
+			n += contentOf(b.Results[i].File)
+		}
+	case lockapi.EventList:
+		for i := range b.Events {
+			n += contentOf(b.Events[i].File)
+		}
+	}
+	return n
+}
+
+func contentOf(f *lockapi.File) int {
+	switch {
+	case f == nil:
+		return 0
+	case f.Content != nil:
+		return len(*f.Content)
+	}
+	return len(f.ContentBase64)
 }
 
 // write sends a complete reply. The body may be reused after it returns.
@@ -378,13 +410,13 @@ func (x *exchange) fail(err error) {
 		x.failDoor(e)
 		return
 	}
-	b, err := encodeProblem(e.Problem())
+	b, err := codec.EncodeProblem(e.Problem())
 	if err != nil {
 		x.log.Error().Err(err).Msg("a problem document cannot be encoded")
 		x.c.Writer.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	defer b.release()
+	defer b.Release()
 	x.write(e.Code.Status(), typeProblem, b.Bytes())
 }
 

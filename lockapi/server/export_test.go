@@ -98,9 +98,6 @@ func (s *Server) Crowd(sent, served int) (leave func()) {
 // FillUnread uses up the memory for unread answers to other replicas.
 func (s *Server) FillUnread() { s.unread.Enter(s.unread.Most) }
 
-// WriteEvent writes an event of a stream.
-var WriteEvent = writeEvent
-
 // Audits returns which calls of a route the audit log has.
 func Audits(method, template string) string {
 	for _, r := range routes {

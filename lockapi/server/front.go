@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/codec"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
@@ -111,8 +112,8 @@ func (s *Server) refuse(status int, reason string) []byte {
 func (s *Server) canned(status int, e *lockapi.Error) []byte {
 	problem := e.Problem()
 	problem.Status = status
-	body, _ := encodeProblem(problem)
-	defer body.release()
+	body, _ := codec.EncodeProblem(problem)
+	defer body.Release()
 	header := http.Header{}
 	s.stamp(header)
 	if s.isClosed() { // the caller is unknown

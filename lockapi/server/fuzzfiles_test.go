@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/lockapi/server"
+	sse "github.com/stoutlock/stout/lockapi/server/internal/stream"
 )
 
 // isOfFiles reports whether FuzzFiles covers the request.
@@ -141,7 +141,7 @@ func FuzzStreamedEvent(f *testing.F) {
 		}
 		var out bytes.Buffer
 		e := lockapi.CellEvent{Revision: 7, Type: lockapi.EventFileChanged, Path: path, File: &file}
-		if err := server.WriteEvent(&out, 7, "file_changed", e); err != nil {
+		if err := sse.WriteEvent(&out, 7, "file_changed", e); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(out.String()), "\n")

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/codec"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 )
 
@@ -104,8 +105,8 @@ func (s *Server) tooManyServed(w http.ResponseWriter) {
 	w.Header()["Content-Type"] = typeProblem
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusTooManyRequests)
-	if b, err := encodeProblem(e.Problem()); err == nil {
-		defer b.release()
+	if b, err := codec.EncodeProblem(e.Problem()); err == nil {
+		defer b.Release()
 		_, _ = w.Write(b.Bytes())
 	}
 }

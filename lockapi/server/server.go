@@ -22,6 +22,7 @@ import (
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
+	"github.com/stoutlock/stout/lockapi/server/internal/stream"
 )
 
 // Options configure a Server. Master or Standby is required. A zero duration
@@ -162,7 +163,6 @@ type Server struct {
 	// lists has a place for each list that may be built at a time: half as many
 	// as processors, so that Raft and other calls always find one.
 	lists    chan struct{}
-	turns    turns // of streams
 	browsers *browser.Policy
 	api      *front
 	door     *front        // for Consul's clients
@@ -179,9 +179,8 @@ type Server struct {
 	strangers gate.Counts[gate.Source]
 	// watchers counts such calls of each principal while access control is on.
 	watchers gate.Counts[string]
-	encoded  encodedEvents
 	backups  gate.Capacity // under way
-	streamed gate.Capacity // for bytes of events that streams are about to send
+	streams  *stream.Shared
 	stopping chan struct{} // closed by Drain
 	stopOnce sync.Once
 }
@@ -200,19 +199,18 @@ func New(opts Options) *Server {
 		sent:   gate.Capacity{Most: peers.MostForwarded},
 
 		watching: gate.Capacity{Most: int(boundOf(opts.MaxWatchers))},
-		streamed: gate.Capacity{Most: maxUnreadBytes},
 		backups:  gate.Capacity{Most: mostBackups},
 
 		conns:    gate.NewConns(opts.MaxConnections),
 		attempts: gate.Attempts{Every: opts.AttemptEvery},
 		lists:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
-		turns:    newTurns(max(1, runtime.GOMAXPROCS(0)/2)),
 
 		stopping: make(chan struct{}),
 	}
 	opts.Registry.MustRegister(export(opts.Metrics), export(s.load()))
 	s.started, s.others = time.Now(), peers.New(opts.ProbeTimeout, opts.Clock)
 	s.watched = peers.NewWatch(func() string { return s.attached.Load().Known().ID }, s.stopping)
+	s.streams = stream.New(s.stopping, s.metrics.eventsTold.Add, maxUnreadBytes)
 	s.browsers = s.newPolicy()
 	s.calls = s.newCalls()
 	s.api = s.newFront(routes, errNoRoute, routes.maxBody, func(*http.Request) {})

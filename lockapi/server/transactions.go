@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/codec"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -32,13 +33,13 @@ func decodeTransaction(x *exchange) (*lockapi.Transact, error) {
 		return nil, err
 	}
 	body := transactionBody{lockapi.Transaction{Session: notGiven}}
-	if err := decode(x.body, &body); err != nil {
+	if err := codec.Decode(x.body, &body); err != nil {
 		return nil, err
 	}
 	if err := body.Validate(); err != nil {
 		return nil, err
 	}
-	x.body = trimBody(x.body)
+	x.body = codec.Trim(x.body)
 	key, err := x.writeKey(body.Session)
 	return &lockapi.Transact{Key: key, Transaction: body.Transaction}, err
 }

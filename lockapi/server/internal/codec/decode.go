@@ -1,4 +1,4 @@
-package server
+package codec
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// decode decodes a request's body over the defaults in into, a pointer to a
+// Decode decodes a request's body over the defaults in into, a pointer to a
 // struct. An empty body is {}. Nothing is silently ignored: it refuses, by
 // name, fields that are unknown, misspelled (names are case-sensitive), given
 // twice, null or of another type, and data after the object.
-func decode(body []byte, into any) error {
+func Decode(body []byte, into any) error {
 	if len(body) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package server
+package codec
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func FuzzDecode(f *testing.F) {
 func checkDecode[T any](t *testing.T, body []byte, fresh func() T) {
 	t.Helper()
 	got := fresh()
-	err := decode(body, &got)
+	err := Decode(body, &got)
 	other, otherErr := fresh(), error(nil)
 	if len(body) > 0 {
 		d := json.NewDecoder(bytes.NewReader(body))
@@ -76,7 +76,7 @@ func checkAgain[T any](t *testing.T, request, into T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := decode(written, &into); err != nil {
+	if err := Decode(written, &into); err != nil {
 		t.Fatalf("%s is refused: %v", written, err)
 	}
 	if again, err := json.Marshal(into); err != nil || !bytes.Equal(again, written) {

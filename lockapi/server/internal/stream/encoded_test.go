@@ -1,4 +1,4 @@
-package server
+package stream
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func TestEncodedEvents(t *testing.T) {
 			if err := events.write(&got, &e); err != nil {
 				t.Fatal(err)
 			}
-			if err := writeEvent(&want, e.Revision, string(e.Type), &e); err != nil {
+			if err := WriteEvent(&want, e.Revision, string(e.Type), &e); err != nil {
 				t.Fatal(err)
 			}
 			if got.String() != want.String() {

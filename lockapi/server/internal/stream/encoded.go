@@ -1,4 +1,4 @@
-package server
+package stream
 
 import (
 	"bytes"
@@ -20,10 +20,10 @@ type encodedEvent struct {
 	text     []byte
 }
 
-// write writes an event of the cell, like writeEvent.
+// write writes an event of the cell, like WriteEvent.
 func (t *encodedEvents) write(out *bytes.Buffer, e *lockapi.CellEvent) error {
 	if f := e.File; f != nil && (f.Content != nil || f.ContentBase64 != nil) {
-		return writeEvent(out, e.Revision, string(e.Type), e)
+		return WriteEvent(out, e.Revision, string(e.Type), e)
 	}
 	kept := &t[e.Revision%uint64(len(t))]
 	if k := kept.Load(); k != nil && k.revision == e.Revision {
@@ -31,7 +31,7 @@ func (t *encodedEvents) write(out *bytes.Buffer, e *lockapi.CellEvent) error {
 		return nil
 	}
 	from := out.Len()
-	if err := writeEvent(out, e.Revision, string(e.Type), e); err != nil {
+	if err := WriteEvent(out, e.Revision, string(e.Type), e); err != nil {
 		return err
 	}
 	if out.Len()-from <= keptEncodedBytes {

@@ -1,4 +1,4 @@
-package server
+package codec
 
 import (
 	"bytes"
@@ -20,18 +20,18 @@ func TestProblemsAsTheContractWritesThem(t *testing.T) {
 		{Code: lockapi.CodeNotMaster, Master: "http://m"},
 		{Code: "of_tomorrow", RetryAfter: 3},
 	} {
-		got, err := encodeProblem(e.Problem())
+		got, err := EncodeProblem(e.Problem())
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := encode(e)
+		want, err := Encode(e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got.Bytes(), want.Bytes()) {
 			t.Errorf("%s\nwant\n%s", got, want)
 		}
-		want.release()
-		got.release()
+		want.Release()
+		got.Release()
 	}
 }
