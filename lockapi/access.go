@@ -1,6 +1,7 @@
 package lockapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,15 +77,7 @@ type AccessLists struct {
 
 // Validate reports the first invalid entry, or nil.
 func (l *AccessLists) Validate() error {
-	for _, one := range []struct {
-		field string
-		list  []string
-	}{{"read", l.Read}, {"lock", l.Lock}, {"write", l.Write}, {"admin", l.Admin}} {
-		if err := validateEntries(one.field, one.list); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(validateEntries("read", l.Read), validateEntries("lock", l.Lock), validateEntries("write", l.Write), validateEntries("admin", l.Admin))
 }
 
 // AccessRule is a rule and its path.
@@ -158,10 +151,7 @@ type CellAccess struct {
 
 // Validate reports the first invalid entry, or nil.
 func (c *CellAccess) Validate() error {
-	if err := validateEntries("observe", c.Observe); err != nil {
-		return err
-	}
-	return validateEntries("operate", c.Operate)
+	return cmp.Or(validateEntries("observe", c.Observe), validateEntries("operate", c.Operate))
 }
 
 // TokenRequest asks for a new token.
@@ -182,10 +172,7 @@ func (r *TokenRequest) Validate() error {
 	case len(r.Note) > MaxTokenNote || !utf8.ValidString(r.Note):
 		return Invalid("note", "the note has %d bytes; it must be valid UTF-8 of at most %d bytes", len(r.Note), MaxTokenNote)
 	}
-	if err := within("ttl_ms", r.TTLMS, 0, MaxTokenTTLMS); err != nil {
-		return err
-	}
-	return validateSum(r.TokenSHA256)
+	return cmp.Or(within("ttl_ms", r.TTLMS, 0, MaxTokenTTLMS), validateSum(r.TokenSHA256))
 }
 
 // EnableRequest turns access control on.

@@ -1,6 +1,7 @@
 package lockapi
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -286,10 +287,7 @@ func (c *GetHistory) SetDefaults()   { c.Limit = DefaultHistoryLimit }
 
 // Validate reports the first invalid field, or nil.
 func (c *OpenSession) Validate() error {
-	if err := c.SessionRequest.Validate(); err != nil {
-		return err
-	}
-	return ValidateKey(c.Key)
+	return cmp.Or(c.SessionRequest.Validate(), ValidateKey(c.Key))
 }
 
 // Validate reports the first invalid field, or nil.

@@ -3,7 +3,9 @@ package lockapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 )
 
 // Code names one kind of failure. It is the stable part of an error: programs
@@ -108,13 +110,7 @@ func (c Code) Settles() bool {
 }
 
 // Codes returns all codes of the contract, in no particular order.
-func Codes() []Code {
-	out := make([]Code, 0, len(codes))
-	for c := range codes {
-		out = append(out, c)
-	}
-	return out
-}
+func Codes() []Code { return slices.Collect(maps.Keys(codes)) }
 
 // Error is a failed call: an RFC 9457 problem document with the fields of its
 // code. Servers create it with Errorf; clients unmarshal it from the body of a

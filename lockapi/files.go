@@ -73,10 +73,5 @@ func ValidatePrefix(prefix string) error {
 	if len(prefix) < 2 || prefix[len(prefix)-1] != '/' {
 		return Invalid("prefix", "prefix %q is invalid; it must name a directory below the root and end in %q", Clip(prefix), "/")
 	}
-	if err := ValidatePath(prefix[:len(prefix)-1]); err != nil {
-		e := err.(*Error)
-		e.Field = "prefix"
-		return e
-	}
-	return nil
+	return named("prefix", ValidatePath(prefix[:len(prefix)-1]))
 }

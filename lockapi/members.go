@@ -1,6 +1,7 @@
 package lockapi
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"regexp"
@@ -121,20 +122,9 @@ func (r *RemoveMemberRequest) Validate() error {
 
 // Validate reports the first invalid field as an invalid_argument, or nil.
 func (r *AddMemberRequest) Validate() error {
-	if err := ValidateMemberID(r.ID); err != nil {
+	err := cmp.Or(ValidateMemberID(r.ID), ValidateDirectory(r.Directory), ValidateRaftAddr(r.RaftAddr), ValidateMemberURL(r.URL))
+	if err != nil || r.Suffrage == "" {
 		return err
-	}
-	if err := ValidateDirectory(r.Directory); err != nil {
-		return err
-	}
-	if err := ValidateRaftAddr(r.RaftAddr); err != nil {
-		return err
-	}
-	if err := ValidateMemberURL(r.URL); err != nil {
-		return err
-	}
-	if r.Suffrage == "" {
-		return nil
 	}
 	return validateSuffrage(r.Suffrage)
 }

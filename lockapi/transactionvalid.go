@@ -1,6 +1,9 @@
 package lockapi
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Validate reports the first invalid field, by its place such as
 // then[0].put.path, or nil.
@@ -13,10 +16,7 @@ func (t *Transaction) Validate() error {
 			return placed(fmt.Sprintf("if[%d]", i), err)
 		}
 	}
-	if err := t.validate("then", t.Then); err != nil {
-		return err
-	}
-	return t.validate("else", t.Else)
+	return cmp.Or(t.validate("then", t.Then), t.validate("else", t.Else))
 }
 
 func (t *Transaction) validate(name string, branch []Operation) error {
@@ -125,10 +125,7 @@ func (a *AcquireOperation) validate(session string) error {
 	if session == "" {
 		return Invalid("path", "a lock needs a session: add session to the transaction")
 	}
-	if err := r.Validate(); err != nil {
-		return err
-	}
-	return ValidatePath(a.Path)
+	return cmp.Or(r.Validate(), ValidatePath(a.Path))
 }
 
 func (r *ReleaseOperation) validate(session string) error {
@@ -138,10 +135,7 @@ func (r *ReleaseOperation) validate(session string) error {
 	case r.Token > MaxToken:
 		return Invalid("token", "token is %d; it must be at most %d", r.Token, uint64(MaxToken))
 	}
-	if err := ValidateHandle(r.Handle); err != nil {
-		return err
-	}
-	return ValidatePath(r.Path)
+	return cmp.Or(ValidateHandle(r.Handle), ValidatePath(r.Path))
 }
 
 func count(all ...bool) (n int) {

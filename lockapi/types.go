@@ -1,6 +1,7 @@
 package lockapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -301,16 +302,8 @@ func (r *LockRequest) Validate() error {
 	if r.Mode == Exclusive && r.Limit != 0 {
 		return Invalid("limit", "limit is %d; only mode %q has a limit", r.Limit, Shared)
 	}
-	if err := within("wait_ms", r.WaitMS, 0, MaxWaitMS); err != nil {
-		return err
-	}
-	if err := within("priority", r.Priority, 0, MaxPriority); err != nil {
-		return err
-	}
-	if err := r.validateSet(); err != nil {
-		return err
-	}
-	return within("lock_delay_ms", r.LockDelayMS, 0, MaxLockDelayMS)
+	return cmp.Or(within("wait_ms", r.WaitMS, 0, MaxWaitMS), within("priority", r.Priority, 0, MaxPriority),
+		r.validateSet(), within("lock_delay_ms", r.LockDelayMS, 0, MaxLockDelayMS))
 }
 
 // MaxSet is how many locks one request may acquire.
