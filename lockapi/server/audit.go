@@ -85,21 +85,25 @@ func cause(err error) error {
 }
 
 // audit writes the call's line after the answer, if the call needs one and this
-// replica checked it.
+// replica checked it. Denials of one caller have a bounded number of lines.
 func (x *exchange) audit() {
-	switch {
-	case x.noted.begun:
-		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
-	case x.noted.elsewhere:
-	case x.noted.checked.Adopted != "": // regardless of the call's own result
-		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
-	case isDenial(x.noted.code), x.noted.denied:
-		if x.opts.Audit.Denied(x.remote(), x.noted.checked.Principal) {
-			x.opts.Audit.Note(x.record(x.c.Writer.Status()))
+	n := &x.noted
+	if !n.begun {
+		if n.elsewhere || !x.needsLine() {
+			return
 		}
-	case x.broke, x.mayHaveChanged() && x.matters():
-		x.opts.Audit.Note(x.record(x.c.Writer.Status()))
+		if denied := isDenial(n.code) || n.denied; denied && n.checked.Adopted == "" && !x.opts.Audit.Denied(x.remote(), n.checked.Principal) {
+			return
+		}
 	}
+	x.opts.Audit.Note(x.record(x.c.Writer.Status()))
+}
+
+// needsLine reports whether the audit log needs the call, by its result. An
+// adopted session counts regardless of the call's own result.
+func (x *exchange) needsLine() bool {
+	n := &x.noted
+	return n.checked.Adopted != "" || isDenial(n.code) || n.denied || x.broke || x.mayHaveChanged() && x.matters()
 }
 
 // mayHaveChanged reports whether the call may have had an effect, as far as its
@@ -147,7 +151,7 @@ func (x *exchange) identify() {
 	if x.opts.Audit == nil || x.noted.elsewhere {
 		return
 	}
-	if x.noted.begun || x.noted.checked.Adopted != "" || isDenial(x.noted.code) || x.noted.denied || x.broke || x.mayHaveChanged() && x.matters() {
+	if x.noted.begun || x.needsLine() {
 		x.c.Writer.Header()[lockapi.HeaderRequestID] = []string{x.requestID()}
 	}
 }

@@ -44,8 +44,7 @@ func (x *exchange) writeBackup() error {
 	if err := x.pace(false); err != nil {
 		return err
 	}
-	answer, out, err := x.master.Do(x.ctx(), x.caller(), false, &lockapi.GetBackup{})
-	x.noted.checked = out.Checked
+	answer, out, err := x.do(x.ctx(), false, &lockapi.GetBackup{})
 	if err != nil {
 		return err
 	}

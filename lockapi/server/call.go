@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -101,10 +102,7 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 		if err := x.pace(row.Frees); err != nil {
 			return 0, nil, err
 		}
-		adopted := x.noted.checked.Adopted // by an earlier attempt
-		answer, out, err := x.master.Do(ctx, x.caller(), stale, c)
-		x.noted.checked = out.Checked
-		x.noted.checked.Adopted = cmp.Or(out.Adopted, adopted)
+		answer, out, err := x.do(ctx, stale, c)
 		if row.Reads && (err == nil || !errors.Is(err, lockapi.CodeNoMaster)) {
 			x.c.Writer.Header()[lockapi.HeaderRevision] = []string{strconv.FormatUint(out.Revision, 10)}
 		}
@@ -121,6 +119,16 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 		return x.answer(t)
 	}
 	return x.dispatch(t)
+}
+
+// do lets this replica's master serve a call, and notes its findings for the
+// audit log, with those of an earlier attempt.
+func (x *exchange) do(ctx context.Context, stale bool, c lockapi.Call) (any, master.Outcome, error) {
+	adopted := x.noted.checked.Adopted
+	answer, out, err := x.master.Do(ctx, x.caller(), stale, c)
+	x.noted.checked = out.Checked
+	x.noted.checked.Adopted = cmp.Or(out.Adopted, adopted)
+	return answer, out, err
 }
 
 // Optional methods of a call: see lockapi.Call.
@@ -248,16 +256,12 @@ func (q query) into(p param, field any) (err error) {
 	case *bool:
 		*f, err = q.flag(p)
 	case *uint64:
-		*f, err = q.token()
+		*f, err = q.number(p, 1, lockapi.MaxToken, 0)
 	case *lockapi.Sequencer:
 		*f, err = lockapi.ParseSequencer(q.of(p))
 	case *int:
-		value, given := q[p.name]
-		if !given {
-			return nil
-		}
 		var n uint64
-		n, err = wholeNumber(p.name, value, within[p.name][0], within[p.name][1])
+		n, err = q.number(p, within[p.name][0], within[p.name][1], uint64(*f))
 		*f = int(n)
 	}
 	return err
@@ -265,3 +269,47 @@ func (q query) into(p param, field any) (err error) {
 
 // within has the bounds of numeric parameters.
 var within = map[string][2]uint64{"limit": {1, lockapi.MaxListLimit}, "waiters": {0, lockapi.MaxWaiters}}
+
+// sessionID decodes the session id in the path. The cell creates ids; one that
+// no session can have is refused by the rules for path segments.
+func sessionID(raw string) (string, error) {
+	id, err := url.PathUnescape(raw)
+	if err != nil || id == "" || !utf8.ValidString(id) || strings.Contains(id, "/") {
+		return "", lockapi.Invalid("id", "the session id %q is malformed", lockapi.Clip(raw))
+	}
+	return id, nil
+}
+
+// header returns the value of a header that may be given at most once; empty if
+// it is not given.
+func (x *exchange) header(name string) (string, error) {
+	values := x.c.Request.Header.Values(name)
+	switch len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return values[0], nil
+	}
+	return "", lockapi.Invalid(name, "the header %s is given more than once", name)
+}
+
+// memberID decodes the member's name in the path. A name that no member can
+// have gives not_found.
+func memberID(raw string) (string, error) {
+	id, err := url.PathUnescape(raw)
+	switch {
+	case err != nil || id == "":
+		return "", lockapi.Invalid("id", "the replica's name %q is malformed", lockapi.Clip(raw))
+	case len(id) > lockapi.MaxMemberIDBytes:
+		return "", lockapi.Errorf(lockapi.CodeNotFound, "replica %q is not a member of this cell", lockapi.Clip(id))
+	}
+	return id, nil
+}
+
+// checkDirectory refuses an invalid or empty directory.
+func checkDirectory(x *exchange, c *lockapi.RemoveMember) error {
+	if _, given := x.query[paramDirectory.name]; !given {
+		return nil
+	}
+	return lockapi.ValidateDirectory(c.Directory)
+}

@@ -131,13 +131,7 @@ type doorOffice struct {
 func (o doorOffice) Node() string { return o.x.master.View().Own.ID }
 
 func (o doorOffice) Do(ctx context.Context, c lockapi.Call) (any, uint64, error) {
-	x := o.x
-	adopted := x.noted.checked.Adopted
-	answer, out, err := x.master.Do(ctx, x.caller(), o.stale, c)
-	x.noted.checked = out.Checked
-	if adopted != "" {
-		x.noted.checked.Adopted = adopted
-	}
+	answer, out, err := o.x.do(ctx, o.stale, c)
 	return answer, out.Revision, err
 }
 

@@ -86,7 +86,11 @@ func readEvents(x *exchange) error {
 			}
 		}
 	}
-	wait, limit, err := x.query.waitAndLimit()
+	limit, err := x.query.limit()
+	if err != nil {
+		return err
+	}
+	waitMS, err := x.query.number(paramWaitMS, 0, lockapi.MaxWaitMS, 0)
 	if err != nil {
 		return err
 	}
@@ -94,6 +98,7 @@ func readEvents(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	wait := time.Duration(waitMS) * time.Millisecond
 	if wait > 0 || streams {
 		leave, err := x.enterWatch()
 		if err != nil {
@@ -285,17 +290,6 @@ func (x *exchange) eventsAfter(streams bool) (after uint64, given bool, err erro
 		after, err = wholeNumber(lockapi.HeaderLastEventID, last, 0, lockapi.MaxToken)
 	}
 	return after, true, err
-}
-
-// waitAndLimit reads the parameters of an answer in JSON.
-func (q query) waitAndLimit() (time.Duration, int, error) {
-	limit, err := q.limit()
-	value, given := q[paramWaitMS.name]
-	if !given || err != nil {
-		return 0, limit, err
-	}
-	wait, err := wholeNumber(paramWaitMS.name, value, 0, lockapi.MaxWaitMS)
-	return time.Duration(wait) * time.Millisecond, limit, err
 }
 
 // presentRevision returns the cell's present revision, linearizable, from this

@@ -2,13 +2,11 @@ package server
 
 import (
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/master"
+	"github.com/stoutlock/stout/lockapi/server/internal/codec"
 )
 
 // Names of conditional headers (RFC 9110, section 13.1).
@@ -56,20 +54,6 @@ func (x *exchange) sequentialPrefix() (string, error) {
 	path, err := lockapi.UnescapePath(x.c.Param("path") + digits)
 	x.node = path
 	return strings.TrimSuffix(path, digits), err
-}
-
-// written is the reply to a write.
-func written(_ *exchange, w *lockapi.WriteFile, answer any, out master.Outcome) (int, any) {
-	done := answer.(master.FileWritten)
-	d := &document{json: done.Stat, header: map[string]string{headerETag: etag(done.Stat.Revision)}}
-	d.replayed(out.Replayed)
-	if w.Sequential {
-		d.header["Location"] = lockapi.RouteFiles + lockapi.EscapePath(done.Stat.Path)
-	}
-	if done.Created {
-		return http.StatusCreated, d
-	}
-	return http.StatusOK, d
 }
 
 // fileWrite reads the parameters of a write.
@@ -216,21 +200,6 @@ func (x *exchange) deletion(d *lockapi.DeleteFiles) (err error) {
 	return err
 }
 
-// deleted is the reply to a deletion of files.
-func deleted(_ *exchange, d *lockapi.DeleteFiles, answer any, out master.Outcome) (int, any) {
-	done := answer.(master.FilesDeleted)
-	reply := lockapi.FilesDeleted{Deleted: done.Files, Revision: done.Revision}
-	if d.Path != "" {
-		reply.Deleted = done.Files > 0
-		if done.Files == 0 {
-			reply.Revision = 0
-		}
-	}
-	doc := &document{json: reply}
-	doc.replayed(out.Replayed)
-	return http.StatusOK, doc
-}
-
 func decodeGet(x *exchange) (*lockapi.GetFile, error) {
 	path, err := x.lockPath()
 	if err != nil {
@@ -240,50 +209,6 @@ func decodeGet(x *exchange) (*lockapi.GetFile, error) {
 		return nil, err
 	}
 	return &lockapi.GetFile{Path: path}, x.refuseHeader(headerIfMatch, "a read supports If-None-Match only")
-}
-
-// shown is the reply to a read of a file.
-func shown(x *exchange, _ *lockapi.GetFile, answer any, _ master.Outcome) (int, any) {
-	_, asJSON := x.query[paramAs.name]
-	return http.StatusOK, x.fileDocument(answer.(master.FileRead), asJSON)
-}
-
-// fileDocument builds the reply to a read of a file.
-func (x *exchange) fileDocument(f master.FileRead, asJSON bool) *document {
-	s, d := &f.Stat, &document{header: map[string]string{}}
-	d.header[headerETag] = etag(s.Revision)
-	d.header["Last-Modified"] = s.ModifiedAt.Format(http.TimeFormat)
-	d.header[lockapi.HeaderInstance] = strconv.FormatUint(s.Instance, 10)
-	d.header[lockapi.HeaderGeneration] = strconv.FormatUint(s.Generation, 10)
-	d.header["X-Content-Type-Options"] = "nosniff"
-	if s.Session != "" {
-		d.header[lockapi.HeaderSession] = s.Session
-	}
-	switch {
-	case x.hasAlready(etag(s.Revision)):
-		d.status = http.StatusNotModified
-	case asJSON:
-		d.json = master.FileOf(*s, f.Content, true)
-	default:
-		d.raw, d.contentType = f.Content, typeBytes
-		if utf8.Valid(f.Content) {
-			d.contentType = typeText
-		}
-	}
-	return d
-}
-
-// hasAlready reports whether the caller already has the content with this ETag.
-func (x *exchange) hasAlready(present string) bool {
-	for _, values := range x.c.Request.Header.Values(headerIfNoneMatch) {
-		for tag := range strings.SplitSeq(values, ",") {
-			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
-			if tag == "*" || tag == present {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func decodeList(x *exchange) (*lockapi.ListFiles, error) {
@@ -304,43 +229,44 @@ func decodeList(x *exchange) (*lockapi.ListFiles, error) {
 	return p, x.refuseHeader(headerIfMatch, "a read supports If-None-Match only")
 }
 
-// document is a reply that has headers of its own or is not JSON.
-type document struct {
-	header      map[string]string
-	status      int // replaces the usual status; 304 has no body
-	json        any
-	raw         []byte // if json is nil
-	contentType []string
+// lockPath returns the path of the lock or file in the URL.
+func (x *exchange) lockPath() (path string, err error) {
+	x.node, err = lockapi.UnescapePath(x.c.Param("path"))
+	return x.node, err
 }
 
-// Media types of contents.
-var (
-	typeText  = []string{"text/plain; charset=utf-8"}
-	typeBytes = []string{"application/octet-stream"}
-)
+// transactionBody is a transaction that distinguishes an empty session from a
+// missing one.
+type transactionBody struct{ lockapi.Transaction }
 
-func (d *document) replayed(again bool) {
-	if again {
-		if d.header == nil {
-			d.header = map[string]string{}
-		}
-		d.header[lockapi.HeaderReplayed] = "true"
+// notGiven marks a missing field. A JSON string is never invalid UTF-8.
+const notGiven = "\xff"
+
+// Validate also refuses an empty session. The transaction would have no
+// session, although a caller with an unset variable intends one.
+func (t *transactionBody) Validate() error {
+	switch t.Session {
+	case "":
+		return lockapi.Invalid("session", "session is empty; give the id of an open session, or omit it")
+	case notGiven:
+		t.Session = ""
 	}
+	return t.Transaction.Validate()
 }
 
-// replyDocument writes a document.
-func (x *exchange) replyDocument(status int, d *document) error {
-	h := x.c.Writer.Header()
-	for name, value := range d.header {
-		h.Set(name, value)
+// decodeTransaction decodes a transaction.
+func decodeTransaction(x *exchange) (*lockapi.Transact, error) {
+	if err := x.refuseHeaders("a transaction has its conditions in the body"); err != nil {
+		return nil, err
 	}
-	switch {
-	case d.status == http.StatusNotModified:
-		return x.reply(d.status, nil)
-	case d.json != nil:
-		return x.reply(status, d.json)
+	body := transactionBody{lockapi.Transaction{Session: notGiven}}
+	if err := codec.Decode(x.body, &body); err != nil {
+		return nil, err
 	}
-	x.endTurn() // the caller may read slowly
-	x.write(status, d.contentType, d.raw)
-	return nil
+	if err := body.Validate(); err != nil {
+		return nil, err
+	}
+	x.body = codec.Trim(x.body)
+	key, err := x.writeKey(body.Session)
+	return &lockapi.Transact{Key: key, Transaction: body.Transaction}, err
 }

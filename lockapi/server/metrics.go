@@ -33,31 +33,23 @@ const (
 	forwardFailed   = "failed"
 )
 
-var forwardResults = []string{forwardAnswered, forwardRefused, forwardFailed}
-
 func newMetrics(registry *prometheus.Registry, version string) *metrics {
+	vector := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		registry.MustRegister(v)
+		return v
+	}
+	counter := func(name, help string) prometheus.Counter { return vector(name, help).WithLabelValues() }
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stout_http_requests_total",
-			Help: "Calls answered, by route, method and status; 499: the caller disconnected first.",
-		}, []string{"route", "method", "status"}),
+		requests: vector("stout_http_requests_total", "Calls answered, by route, method and status; 499: the caller disconnected first.", "route", "method", "status"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "stout_http_request_duration_seconds",
 			Help:    "Time from a call's headers to its answer, including calls that wait for a lock or for events.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120, 600},
 		}, []string{"route", "method", "status"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "stout_http_requests_in_flight",
-			Help: "Calls under way, including waiting ones.",
-		}),
-		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stout_backups_sent_total",
-			Help: "Backups sent by this replica, its own or the master's, by result: whole or broken.",
-		}, []string{"result"}),
-		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stout_http_forwarded_total",
-			Help: "Attempts to forward a call to the master: answered, refused (it was not the master), failed (no answer).",
-		}, []string{"result"}),
+		inFlight:        prometheus.NewGauge(prometheus.GaugeOpts{Name: "stout_http_requests_in_flight", Help: "Calls under way, including waiting ones."}),
+		backups:         vector("stout_backups_sent_total", "Backups sent by this replica, its own or the master's, by result: whole or broken.", "result"),
+		forwarded:       vector("stout_http_forwarded_total", "Attempts to forward a call to the master: answered, refused (it was not the master), failed (no answer).", "result"),
 		watchersRefused: counter("stout_watchers_refused_total", "Calls for events refused because max-watchers or max-anonymous-watchers was used up."),
 		eventsTold:      counter("stout_events_told_total", "Events sent to watchers of this replica."),
 		held:            counter("stout_http_refusals_held_total", "Refusals for a principal's calls per second that were answered late, or with the end of the connection."),
@@ -65,7 +57,7 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 		compacted:       counter("stout_events_compacted_total", "Watchers that must read everything again, because the next events for them are no longer kept."),
 		page:            promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}
-	for _, result := range forwardResults {
+	for _, result := range []string{forwardAnswered, forwardRefused, forwardFailed} {
 		m.forwarded.WithLabelValues(result) // so that the series exists from the beginning
 	}
 	for _, result := range []string{backupWhole, backupBroken} {
@@ -77,26 +69,18 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	registry.MustRegister(m.requests, m.duration, m.inFlight, m.forwarded, m.backups, m.watchersRefused, m.eventsTold, m.compacted, m.badCredentials, m.held, build)
-	registerShared(registry,
+	registry.MustRegister(m.duration, m.inFlight, build)
+	// The registry's owner may already have registered these.
+	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector())
-	return m
-}
-
-func counter(name, help string) prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-}
-
-// registerShared registers collectors that the registry's owner may already
-// have registered.
-func registerShared(registry *prometheus.Registry, shared ...prometheus.Collector) {
-	for _, c := range shared {
+		collectors.NewBuildInfoCollector(),
+	} {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			panic(err)
 		}
 	}
+	return m
 }
 
 func (m *metrics) count(route, method string, status int, took time.Duration) {

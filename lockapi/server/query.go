@@ -23,7 +23,6 @@ var (
 	paramLimit       = param{name: "limit"}
 	paramAfter       = param{name: "after"}
 	paramPrefix      = param{name: "prefix"}
-	paramToken       = param{name: "token"}
 	paramDirectory   = param{name: "directory"}
 	paramCell        = param{name: "cell", need: "the name of the cell"}
 	paramOnBehalf    = param{name: "session"}
@@ -137,13 +136,18 @@ func (q query) stale() (bool, error) {
 		lockapi.Clip(value), lockapi.ConsistencyStale, lockapi.ConsistencyLinear)
 }
 
+// number returns the value of a parameter within least..most, or otherwise if it
+// is not given.
+func (q query) number(p param, least, most, otherwise uint64) (uint64, error) {
+	if value, given := q[p.name]; given {
+		return wholeNumber(p.name, value, least, most)
+	}
+	return otherwise, nil
+}
+
 // limit returns the length of the longest page that the caller accepts.
 func (q query) limit() (int, error) {
-	value, given := q[paramLimit.name]
-	if !given {
-		return lockapi.DefaultListLimit, nil
-	}
-	n, err := wholeNumber(paramLimit.name, value, 1, lockapi.MaxListLimit)
+	n, err := q.number(paramLimit, 1, lockapi.MaxListLimit, lockapi.DefaultListLimit)
 	return int(n), err
 }
 
@@ -202,15 +206,6 @@ func (q query) onBehalf() (string, error) {
 		return "", lockapi.Invalid(paramOnBehalf.name, "session is empty; give the id of an open session, or omit it")
 	}
 	return session, nil
-}
-
-// token returns the token of the grant to release; 0 for any grant.
-func (q query) token() (uint64, error) {
-	value, given := q[paramToken.name]
-	if !given {
-		return 0, nil
-	}
-	return wholeNumber(paramToken.name, value, 1, lockapi.MaxToken)
 }
 
 // wholeNumber parses a decimal number within least..most, without sign or

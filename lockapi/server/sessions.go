@@ -2,11 +2,7 @@ package server
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/url"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
@@ -35,40 +31,6 @@ func hurryOne(x *exchange, c *lockapi.KeepAlive) error {
 
 func hurryAll(x *exchange, c *lockapi.KeepAliveAll) error {
 	return x.hurry(&c.WaitMS, &c.KeepalivesRequest)
-}
-
-// keptAll is the reply to keepalives. It notes for the audit log that the
-// caller was denied one of the sessions.
-func keptAll(x *exchange, _ *lockapi.KeepAliveAll, answer any, _ master.Outcome) (int, any) {
-	for _, s := range answer.(lockapi.Keepalives).Sessions {
-		if s.Error != nil && isDenial(s.Error.Code) {
-			x.noted.denied, x.noted.code = true, s.Error.Code
-		}
-	}
-	return http.StatusOK, answer
-}
-
-// sessionID decodes the session id in the path. The cell creates ids; one that
-// no session can have is refused by the rules for path segments.
-func sessionID(raw string) (string, error) {
-	id, err := url.PathUnescape(raw)
-	if err != nil || id == "" || !utf8.ValidString(id) || strings.Contains(id, "/") {
-		return "", lockapi.Invalid("id", "the session id %q is malformed", lockapi.Clip(raw))
-	}
-	return id, nil
-}
-
-// header returns the value of a header that may be given at most once; empty if
-// it is not given.
-func (x *exchange) header(name string) (string, error) {
-	values := x.c.Request.Header.Values(name)
-	switch len(values) {
-	case 0:
-		return "", nil
-	case 1:
-		return values[0], nil
-	}
-	return "", lockapi.Invalid(name, "the header %s is given more than once", name)
 }
 
 // parked is what is left of a keepalive's exchange while it waits without a

@@ -55,9 +55,12 @@ type Call struct {
 	Watch *Watch
 	// Query is the request's query without the parameters of a blocking query.
 	Query string
-	run   func(ctx context.Context, o Office) (*Reply, error)
+	run   runner
 	local func(c *Cell) any
 }
+
+// runner makes the calls that a request needs.
+type runner func(ctx context.Context, o Office) (*Reply, error)
 
 // Watch is what a blocking query waits for: a change of a path, or of a path
 // with a prefix, after a revision. If both are empty nothing ends the wait.
@@ -84,13 +87,7 @@ func (c *Call) Run(ctx context.Context, o Office) (*Reply, error) { return c.run
 func (c *Call) IsLocal() bool { return c.local != nil }
 
 // Local returns the answer to such a request.
-func (c *Call) Local(of *Cell) (*Reply, error) {
-	r, err := reply(c.local(of))
-	if err == nil {
-		r.Index = max(of.Revision, 1)
-	}
-	return r, err
-}
+func (c *Call) Local(of *Cell) (*Reply, error) { return reply(c.local(of), max(of.Revision, 1)) }
 
 // endpoint parses the requests of one method and path.
 type endpoint struct {
@@ -107,9 +104,9 @@ var Endpoints = []endpoint{
 	{http.MethodDelete, "/v1/kv/", []string{"recurse", "cas"}, false, parseDelete},
 	{http.MethodPut, "/v1/txn", nil, false, parseTxn},
 	{http.MethodPut, "/v1/session/create", nil, false, parseCreate},
-	{http.MethodPut, "/v1/session/destroy/", nil, false, parseDestroy},
-	{http.MethodPut, "/v1/session/renew/", nil, false, parseRenew},
-	{http.MethodGet, "/v1/session/info/", nil, false, parseInfo},
+	{http.MethodPut, "/v1/session/destroy/", nil, false, ofSession(true, destroy)},
+	{http.MethodPut, "/v1/session/renew/", nil, false, ofSession(true, renew)},
+	{http.MethodGet, "/v1/session/info/", nil, false, ofSession(false, info)},
 	{http.MethodGet, "/v1/session/node/", nil, false, parseNodeSessions},
 	{http.MethodGet, "/v1/session/list", nil, false, parseSessions},
 	{http.MethodGet, "/v1/status/leader", nil, false, aboutCell(func(c *Cell) any { return c.Leader })},
@@ -146,11 +143,9 @@ func Parse(r *Request) (*Call, error) {
 	if err := c.parseCommon(q); err != nil {
 		return nil, err
 	}
-	var w *Watch
-	if w, c.Query, err = parseBlocking(q, r.Query); err != nil {
+	if c.Watch, c.Query, err = parseBlocking(q, r.Query); err != nil {
 		return nil, err
 	}
-	c.Watch = w
 	if err := e.parse(r, q, c); err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func parseGet(r *Request, q url.Values, c *Call) error {
 			return &Reply{Status: http.StatusOK, Type: "text/plain", Body: found[0].Content, Raw: true, Index: index}, nil
 		}
 		body := append(appendKey([]byte{'['}, key, &found[0], true), ']')
-		return &Reply{Status: http.StatusOK, Type: "application/json", Body: body, Index: index}, nil
+		return inJSON(body, index), nil
 	}
 	return nil
 }
@@ -75,13 +75,10 @@ func (c *Call) list(prefix string, q url.Values) error {
 		if len(all) == 0 && (prefix != "" || !names) {
 			return &Reply{Status: http.StatusNotFound, Index: index}, nil
 		}
-		r := &Reply{Status: http.StatusOK, Type: "application/json", Index: index}
 		if names {
-			r.Body, err = json.Marshal(rollUp(all, prefix, separator))
-			return r, err
+			return reply(rollUp(all, prefix, separator), index)
 		}
-		r.Body = appendKeys(nil, all)
-		return r, nil
+		return inJSON(appendKeys(nil, all), index), nil
 	}
 	return nil
 }
@@ -185,8 +182,8 @@ func parsePut(r *Request, q url.Values, c *Call) error {
 	if op.Flags, err = number(q, "flags"); err != nil {
 		return err
 	}
-	if len(r.Body) > lockapi.MaxKeyBytes {
-		return errLongValue(len(r.Body))
+	if n := len(r.Body); n > lockapi.MaxKeyBytes {
+		return lockapi.Errorf(lockapi.CodeTooLarge, "Request body(%d bytes) too large, max size: %d bytes.", n, lockapi.MaxKeyBytes)
 	}
 	op.Content = r.Body
 	c.Path, c.run = op.Path, changeOne(op)
@@ -194,33 +191,26 @@ func parsePut(r *Request, q url.Values, c *Call) error {
 }
 
 func parseDelete(r *Request, q url.Values, c *Call) error {
-	if err := only(q, "recurse", "cas"); err != nil {
-		return err
-	}
-	if q.Has("recurse") {
-		prefix, err := r.argument()
-		if err != nil {
-			return err
-		}
-		op := lockapi.KeyOperation{Verb: lockapi.KeyDeleteTree}
-		if op.Path, err = pathPrefix(prefix); err != nil {
-			return err
-		}
-		c.run = changeOne(op)
-		return nil
-	}
-	op, err := keyOperation(r, lockapi.KeyDelete)
+	err := only(q, "recurse", "cas")
 	if err != nil {
 		return err
 	}
-	if q.Has("cas") {
-		op.Verb = lockapi.KeyDeleteCAS
-		if op.Index, err = number(q, "cas"); err != nil {
-			return err
+	var op lockapi.KeyOperation
+	if q.Has("recurse") {
+		var prefix string
+		if prefix, err = r.argument(); err == nil {
+			op.Verb = lockapi.KeyDeleteTree
+			op.Path, err = pathPrefix(prefix)
+		}
+	} else if op, err = keyOperation(r, lockapi.KeyDelete); err == nil {
+		c.Path = op.Path
+		if q.Has("cas") {
+			op.Verb = lockapi.KeyDeleteCAS
+			op.Index, err = number(q, "cas")
 		}
 	}
-	c.Path, c.run = op.Path, changeOne(op)
-	return nil
+	c.run = changeOne(op)
+	return err
 }
 
 // keyOperation returns an operation on the key in the path of the request.
@@ -262,13 +252,9 @@ func number(q url.Values, name string) (uint64, error) {
 	return n, nil
 }
 
-func errLongValue(n int) error {
-	return lockapi.Errorf(lockapi.CodeTooLarge, "Request body(%d bytes) too large, max size: %d bytes.", n, lockapi.MaxKeyBytes)
-}
-
 // changeOne makes one change. The answer is true, or false if its condition
 // does not hold.
-func changeOne(op lockapi.KeyOperation) func(context.Context, Office) (*Reply, error) {
+func changeOne(op lockapi.KeyOperation) runner {
 	return func(ctx context.Context, o Office) (*Reply, error) {
 		done, _, err := get[lockapi.KeysChanged](ctx, o, &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{op}})
 		if err != nil {
@@ -278,11 +264,11 @@ func changeOne(op lockapi.KeyOperation) func(context.Context, Office) (*Reply, e
 		if len(done.Failures) > 0 {
 			switch why := done.Failures[0].Why; {
 			case why == lockapi.KeyNoSession, why == lockapi.KeyTooLarge, why == lockapi.KeyNotHeld && op.Session == "":
-				return &Reply{Status: http.StatusInternalServerError, Type: "text/plain", Body: []byte(what(&op, &done.Failures[0]))}, nil
+				return text(http.StatusInternalServerError, what(&op, &done.Failures[0])), nil
 			}
 			answer = "false"
 		}
-		return &Reply{Status: http.StatusOK, Type: "application/json", Body: []byte(answer)}, nil
+		return inJSON([]byte(answer), 0), nil
 	}
 }
 
@@ -333,8 +319,16 @@ func get[A any](ctx context.Context, o Office, c lockapi.Call) (a A, revision ui
 	return a, max(revision, 1), nil
 }
 
-// reply returns an answer in JSON.
-func reply(v any) (*Reply, error) {
+// reply returns an answer in JSON. Its index is 0 for none.
+func reply(v any, index uint64) (*Reply, error) {
 	body, err := json.Marshal(v)
-	return &Reply{Status: http.StatusOK, Type: "application/json", Body: body}, err
+	return inJSON(body, index), err
+}
+
+func inJSON(body []byte, index uint64) *Reply {
+	return &Reply{Status: http.StatusOK, Type: "application/json", Body: body, Index: index}
+}
+
+func text(status int, body string) *Reply {
+	return &Reply{Status: status, Type: "text/plain", Body: []byte(body)}
 }

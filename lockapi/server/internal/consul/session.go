@@ -100,7 +100,12 @@ func parseCreate(r *Request, _ url.Values, c *Call) error {
 	if open.Name != in.Name { // `consul lock` puts its whole command there
 		open.Meta[metaName] = in.Name
 	}
-	if err := checkTexts(open); err != nil {
+	if in.TTL == "" {
+		delete(open.Meta, metaTTL)
+	}
+	same := open.SessionRequest // checked as for any session, except for the TTL
+	same.TTLMS = lockapi.MinTTLMS
+	if err := same.Validate(); err != nil {
 		return err
 	}
 	c.run = func(ctx context.Context, o Office) (*Reply, error) {
@@ -111,7 +116,7 @@ func parseCreate(r *Request, _ url.Values, c *Call) error {
 		if err != nil {
 			return nil, err
 		}
-		return reply(map[string]string{"ID": opened.ID})
+		return reply(map[string]string{"ID": opened.ID}, 0)
 	}
 	return nil
 }
@@ -158,75 +163,47 @@ func (in *newSession) check() (time.Duration, error) {
 	return ttlMultiplier * ttl, nil
 }
 
-// checkTexts checks the name and the metadata as for any session.
-func checkTexts(open *lockapi.OpenSession) error {
-	if open.Meta[metaTTL] == "" {
-		delete(open.Meta, metaTTL)
-	}
-	same := open.SessionRequest
-	same.TTLMS = lockapi.MinTTLMS
-	return same.Validate()
-}
-
-func (r *Request) session() (string, error) {
-	id, err := r.argument()
-	if err == nil && id == "" {
-		err = lockapi.Invalid("session", "Missing session")
-	}
-	return id, err
-}
-
-func parseDestroy(r *Request, _ url.Values, c *Call) error {
-	id, err := r.session()
-	if err != nil {
+// ofSession parses a request about the session in its path.
+func ofSession(frees bool, run func(ctx context.Context, o Office, id string) (*Reply, error)) func(*Request, url.Values, *Call) error {
+	return func(r *Request, _ url.Values, c *Call) error {
+		id, err := r.argument()
+		if err == nil && id == "" {
+			err = lockapi.Invalid("session", "Missing session")
+		}
+		c.Frees, c.Repeats = frees, frees
+		c.run = func(ctx context.Context, o Office) (*Reply, error) { return run(ctx, o, id) }
 		return err
 	}
-	c.Frees, c.Repeats = true, true
-	c.run = func(ctx context.Context, o Office) (*Reply, error) {
-		if _, _, err := o.Do(ctx, &lockapi.EndSession{Session: id}); err != nil {
-			return nil, err
-		}
-		return reply(true)
-	}
-	return nil
 }
 
-func parseRenew(r *Request, _ url.Values, c *Call) error {
-	id, err := r.session()
-	if err != nil {
-		return err
+func destroy(ctx context.Context, o Office, id string) (*Reply, error) {
+	if _, _, err := o.Do(ctx, &lockapi.EndSession{Session: id}); err != nil {
+		return nil, err
 	}
-	c.Frees, c.Repeats = true, true
-	c.run = func(ctx context.Context, o Office) (*Reply, error) {
-		_, _, err := o.Do(ctx, &lockapi.KeepAlive{Session: id})
-		var found []entry
-		if err == nil {
-			found, _, err = sessionOf(ctx, o, id)
-		}
-		switch {
-		case errors.Is(err, lockapi.CodeSessionNotFound), err == nil && len(found) == 0:
-			return &Reply{Status: http.StatusNotFound, Type: "text/plain", Body: fmt.Appendf(nil, "Session id '%s' not found", lockapi.Clip(id))}, nil
-		case err != nil:
-			return nil, err
-		}
-		return reply(found)
-	}
-	return nil
+	return reply(true, 0)
 }
 
-func parseInfo(r *Request, _ url.Values, c *Call) error {
-	id, err := r.session()
+func renew(ctx context.Context, o Office, id string) (*Reply, error) {
+	_, _, err := o.Do(ctx, &lockapi.KeepAlive{Session: id})
+	var found []entry
+	if err == nil {
+		found, _, err = sessionOf(ctx, o, id)
+	}
+	switch {
+	case errors.Is(err, lockapi.CodeSessionNotFound), err == nil && len(found) == 0:
+		return text(http.StatusNotFound, fmt.Sprintf("Session id '%s' not found", lockapi.Clip(id))), nil
+	case err != nil:
+		return nil, err
+	}
+	return reply(found, 0)
+}
+
+func info(ctx context.Context, o Office, id string) (*Reply, error) {
+	found, index, err := sessionOf(ctx, o, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.run = func(ctx context.Context, o Office) (*Reply, error) {
-		found, index, err := sessionOf(ctx, o, id)
-		if err != nil {
-			return nil, err
-		}
-		return indexed(found, index)
-	}
-	return nil
+	return reply(found, index)
 }
 
 func parseNodeSessions(r *Request, _ url.Values, c *Call) error {
@@ -234,16 +211,12 @@ func parseNodeSessions(r *Request, _ url.Values, c *Call) error {
 	if err == nil && node == "" {
 		err = lockapi.Invalid("node", "Missing node name")
 	}
-	c.run = func(ctx context.Context, o Office) (*Reply, error) {
-		return sessions(ctx, o, func(e *entry) bool { return e.Node == node })
-	}
+	c.run = listSessions(func(e *entry) bool { return e.Node == node })
 	return err
 }
 
 func parseSessions(_ *Request, _ url.Values, c *Call) error {
-	c.run = func(ctx context.Context, o Office) (*Reply, error) {
-		return sessions(ctx, o, func(*entry) bool { return true })
-	}
+	c.run = listSessions(func(*entry) bool { return true })
 	return nil
 }
 
@@ -282,31 +255,27 @@ func sessionOf(ctx context.Context, o Office, id string) ([]entry, uint64, error
 	return []entry{entryOf(&s.Session, o.Node())}, index, nil
 }
 
-// sessions returns the sessions that are wanted.
-func sessions(ctx context.Context, o Office, wanted func(*entry) bool) (*Reply, error) {
-	all, index, next := []entry{}, uint64(0), &lockapi.ListSessions{Limit: lockapi.MaxListLimit}
-	for {
-		page, at, err := get[lockapi.SessionList](ctx, o, next)
-		if err != nil {
-			return nil, err
-		}
-		if index == 0 {
-			index = at // later pages may be of later revisions
-		}
-		for i := range page.Sessions {
-			if e := entryOf(&page.Sessions[i].Session, o.Node()); wanted(&e) {
-				all = append(all, e)
+// listSessions lists the sessions that are wanted.
+func listSessions(wanted func(*entry) bool) runner {
+	return func(ctx context.Context, o Office) (*Reply, error) {
+		all, index, next := []entry{}, uint64(0), &lockapi.ListSessions{Limit: lockapi.MaxListLimit}
+		for {
+			page, at, err := get[lockapi.SessionList](ctx, o, next)
+			if err != nil {
+				return nil, err
 			}
+			if index == 0 {
+				index = at // later pages may be of later revisions
+			}
+			for i := range page.Sessions {
+				if e := entryOf(&page.Sessions[i].Session, o.Node()); wanted(&e) {
+					all = append(all, e)
+				}
+			}
+			if page.Next == "" {
+				return reply(all, index)
+			}
+			next = &lockapi.ListSessions{Limit: lockapi.MaxListLimit, After: page.Next}
 		}
-		if page.Next == "" {
-			return indexed(all, index)
-		}
-		next = &lockapi.ListSessions{Limit: lockapi.MaxListLimit, After: page.Next}
 	}
-}
-
-func indexed(v any, index uint64) (*Reply, error) {
-	r, err := reply(v)
-	r.Index = index
-	return r, err
 }

@@ -100,7 +100,7 @@ type txnError struct {
 
 // failed is the answer to a transaction that changed nothing.
 func failed(all []txnError) (*Reply, error) {
-	r, err := reply(map[string]any{"Results": nil, "Errors": all})
+	r, err := reply(map[string]any{"Results": nil, "Errors": all}, 0)
 	r.Status = http.StatusConflict
 	return r, err
 }
@@ -108,7 +108,7 @@ func failed(all []txnError) (*Reply, error) {
 // transact makes a transaction.
 func transact(ctx context.Context, o Office, call *lockapi.ChangeKeys, keys []string) (*Reply, error) {
 	if len(call.Operations) == 0 {
-		return reply(map[string]any{"Results": []any{}, "Errors": nil})
+		return reply(map[string]any{"Results": []any{}, "Errors": nil}, 0)
 	}
 	done, _, err := get[lockapi.KeysChanged](ctx, o, call)
 	if err != nil {
@@ -143,5 +143,5 @@ func transact(ctx context.Context, o Office, call *lockapi.ChangeKeys, keys []st
 		}
 	}
 	b = append(b, `],"Errors":null}`...)
-	return &Reply{Status: http.StatusOK, Type: "application/json", Body: b}, nil
+	return inJSON(b, 0), nil
 }

@@ -176,7 +176,7 @@ func (p *Conns) replace(newcomer *Call, nc net.Conn) *conn {
 	if p.open >= p.most && !p.close(p.choose(newcomer, anyCall)) {
 		return nil
 	}
-	c := &conn{Conn: nc, conns: p}
+	c := &conn{netConn: netConn{nc}, conns: p}
 	p.open++
 	p.working.link(c)
 	return c

@@ -15,7 +15,7 @@ func TestMakingWayBeginsNoCall(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer ours.Close()
 		p.admit()
-		c := &conn{Conn: theirs, conns: p}
+		c := &conn{netConn: netConn{theirs}, conns: p}
 		p.Waits(c)
 		if !p.Busy(c) {
 			t.Error("a call cannot begin")

@@ -28,7 +28,7 @@ func (l listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.conns.admit() {
-			return &conn{Conn: c, conns: l.conns}, nil
+			return &conn{netConn: netConn{c}, conns: l.conns}, nil
 		}
 		l.spare.admit(c)
 	}
@@ -36,7 +36,7 @@ func (l listener) Accept() (net.Conn, error) {
 
 // conn is an admitted connection.
 type conn struct {
-	net.Conn
+	netConn
 	conns *Conns
 
 	waiting atomic.Pointer[Call] // call that waits on it; nil for none
@@ -54,21 +54,20 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// netConn is a connection with the methods that package wire looks for.
+type netConn struct{ net.Conn }
+
 // CloseWrite lets a connection end without losing its last reply.
-func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
-
-// SyscallConn gives access to reads and writes that do not block.
-func (c *conn) SyscallConn() (syscall.RawConn, error) { return syscallConn(c.Conn) }
-
-func closeWrite(c net.Conn) error {
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
+func (c netConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil
 }
 
-func syscallConn(c net.Conn) (syscall.RawConn, error) {
-	if inner, ok := c.(syscall.Conn); ok {
+// SyscallConn gives access to reads and writes that do not block.
+func (c netConn) SyscallConn() (syscall.RawConn, error) {
+	if inner, ok := c.Conn.(syscall.Conn); ok {
 		return inner.SyscallConn()
 	}
 	return nil, errors.ErrUnsupported

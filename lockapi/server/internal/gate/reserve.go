@@ -4,7 +4,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
@@ -33,7 +32,7 @@ type Reserve struct {
 
 // guest is a spare connection.
 type guest struct {
-	net.Conn
+	netConn
 	spare *Reserve
 	from  Source
 	busy  bool // its request has arrived completely; guarded by spare.mu
@@ -59,7 +58,7 @@ func (p *Reserve) Close() error { return p.server.Close() }
 // admit accepts a connection without a regular place, or closes it. It does not
 // block.
 func (p *Reserve) admit(c net.Conn) {
-	g := &guest{Conn: c, spare: p, from: SourceOf(c.RemoteAddr())}
+	g := &guest{netConn: netConn{c}, spare: p, from: SourceOf(c.RemoteAddr())}
 	if !p.join(g) {
 		_ = c.Close()
 		return
@@ -137,12 +136,6 @@ func (g *guest) seat() *conn {
 	defer g.spare.mu.Unlock()
 	return g.place
 }
-
-// CloseWrite lets a connection end without losing its last reply.
-func (g *guest) CloseWrite() error { return closeWrite(g.Conn) }
-
-// SyscallConn gives access to reads and writes that do not block.
-func (g *guest) SyscallConn() (syscall.RawConn, error) { return syscallConn(g.Conn) }
 
 // Counts returns how many connections became spare ones, and how many of them
 // were closed for others or at once.
