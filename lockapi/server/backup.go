@@ -9,6 +9,7 @@ import (
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/internal/throttle"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -111,12 +112,12 @@ func (x *exchange) relayBackup(at Location, t task) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		body, err := io.ReadAll(resp.Body)
+		got, err := peers.ReadAnswer(resp)
 		if err != nil {
 			x.metrics.forwarded.WithLabelValues(forwardFailed).Inc()
 			return lockapi.Errorf(lockapi.CodeNoMaster, "the answer of master %s was lost: %v", at.ID, err)
 		}
-		return x.conclude(answer{resp.StatusCode, resp.Header, body}, t)
+		return x.conclude(got, t)
 	}
 	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
 	x.noted.elsewhere = true

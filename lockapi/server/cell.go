@@ -67,11 +67,11 @@ func depose(cell *lockapi.Cell) {
 }
 
 // masterCell requests the master's view of the cell.
-func (x *exchange) masterCell(at Location) (answer, bool) {
+func (x *exchange) masterCell(at Location) (peers.Answer, bool) {
 	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.CellTimeout)
 	defer cancel()
 	got, _, err := x.send(ctx, at.ID)
-	return got, err == nil && got.status == http.StatusOK
+	return got, err == nil && got.Status == http.StatusOK
 }
 
 // caughtUpWithin is how many entries a replica may lag behind its master and

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/consul"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/lockapi/server/internal/stream"
 	"github.com/stoutlock/stout/master"
 )
@@ -94,7 +95,7 @@ func (x *exchange) enterDoor(endpoint string) error {
 	x.node = call.Path
 	x.call.Keeps = endpoint == "/v1/session/renew/"
 	if call.Watch != nil && !x.peer {
-		arrived := x.shared.next()
+		arrived := x.shared.Next()
 		if err := x.awaitChange(call.Watch); err != nil {
 			return err
 		}
@@ -242,15 +243,16 @@ func (x *exchange) failDoor(e *lockapi.Error) {
 // plain turns the problem document of another replica into such an error. A
 // replica of an earlier release has no door, which must not look like a missing
 // key.
-func (x *exchange) plain(got answer) answer {
-	if got.header.Get("Content-Type") != typeProblem[0] {
+func (x *exchange) plain(got peers.Answer) peers.Answer {
+	if got.Header.Get("Content-Type") != typeProblem[0] {
 		return got
 	}
 	var e lockapi.Error
-	if err := json.Unmarshal(got.body, &e); err != nil || e.Code == lockapi.CodeNotFound || e.Code == lockapi.CodeMethodNotAllowed {
+	if err := json.Unmarshal(got.Body, &e); err != nil || e.Code == lockapi.CodeNotFound || e.Code == lockapi.CodeMethodNotAllowed {
 		e = *lockapi.Errorf(lockapi.CodeNoMaster, "the master runs a release without the door for Consul's clients")
 	}
 	status, text := consul.Refusal(&e)
-	got.header["Content-Type"] = typeText
-	return answer{status, got.header, []byte(text)}
+	got.Header["Content-Type"] = typeText
+	got.Status, got.Body = status, []byte(text)
+	return got
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/codec"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
+	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 	"github.com/stoutlock/stout/master"
 )
@@ -62,7 +63,7 @@ type exchange struct {
 	inTurn  bool            // it has a place in Server.lists
 	parking *master.Parking // of a keepalive that may wait without a goroutine
 	later   *wire.Later     // wakes it; nil if it has waited
-	late    *answer         // another replica's answer, passed on after the call has returned; nil for none
+	late    *peers.Answer   // another replica's answer, passed on after the call has returned; nil for none
 	// misplaced reports that the call has that secret at a replica where it is
 	// not valid.
 	misplaced bool
@@ -217,11 +218,7 @@ func (x *exchange) stranger() error {
 	if x.peer || x.brought || x.master == nil || x.asks == master.Nothing || x.asks == master.AnyCaller {
 		return nil
 	}
-	err := x.master.Authorize(&master.Caller{Ask: master.Ask{Right: master.KnownCaller}})
-	if errors.Is(err, lockapi.CodeUnauthenticated) {
-		return err
-	}
-	return nil
+	return x.closed()
 }
 
 // isNameless reports whether the answer must hide the cell's id and the master:
@@ -237,17 +234,21 @@ func (x *exchange) isNameless(status int) bool {
 	case x.asks == master.Nothing && status >= http.StatusInternalServerError:
 		return false
 	}
-	return x.isClosed()
+	return x.closed() != nil
 }
 
-// isClosed reports whether, by this replica's own state, a caller without a
-// credential can only make calls that need no right.
-func (s *Server) isClosed() bool {
+// closed returns the refusal of a caller without a credential if, by this
+// replica's own state, it can only make calls that need no right; otherwise nil.
+func (s *Server) closed() error {
 	at := s.attached.Load()
 	if at == nil {
-		return false
+		return nil
 	}
-	return errors.Is(at.Authorize(&master.Caller{Ask: master.Ask{Right: master.KnownCaller}}), lockapi.CodeUnauthenticated)
+	err := at.Authorize(&master.Caller{Ask: master.Ask{Right: master.KnownCaller}})
+	if errors.Is(err, lockapi.CodeUnauthenticated) {
+		return err
+	}
+	return nil
 }
 
 // admit reads the call's credential, and checks the call if this replica

@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"strings"
 
@@ -23,13 +21,6 @@ var (
 	forwardedHeaders = []string{lockapi.HeaderIdempotencyKey, headerIfMatch, headerIfNoneMatch}
 	passedHeaders    = []string{"Content-Type", "Retry-After", "Etag", "Last-Modified", "Location", "X-Content-Type-Options", "Www-Authenticate"}
 )
-
-// answer is another replica's complete reply.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
 
 // forward forwards the call to the master and passes its answer back. The error
 // is no_master if the call certainly had no effect or is repeatable, and
@@ -76,16 +67,16 @@ func (x *exchange) sends() bool {
 
 // conclude passes the master's answer to the caller, good or bad, unless another
 // attempt must follow.
-func (x *exchange) conclude(got answer, t task) error {
+func (x *exchange) conclude(got peers.Answer, t task) error {
 	if err := x.refusal(got, t); err != nil {
 		x.metrics.forwarded.WithLabelValues(forwardRefused).Inc()
 		return err
 	}
 	x.metrics.forwarded.WithLabelValues(forwardAnswered).Inc()
-	if got.status == http.StatusUnauthorized && x.misplaced {
+	if got.Status == http.StatusUnauthorized && x.misplaced {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the master refused the credential") // fail adds the details
 	}
-	if got.status == http.StatusUnauthorized || x.takeHold(got.header) {
+	if got.Status == http.StatusUnauthorized || x.takeHold(got.Header) {
 		x.late = &got
 		return nil
 	}
@@ -93,32 +84,45 @@ func (x *exchange) conclude(got answer, t task) error {
 	return nil
 }
 
+// readKey is what reads must have in common to be shared: the master, the path
+// and query, and the credential or principal, on which the right to read
+// depends.
+type readKey struct {
+	master, url, credential string
+	by                      assertion
+}
+
+// sendOrJoin is send, except that a blocking query waits for the read of another
+// one if it may use it.
+func (x *exchange) sendOrJoin(ctx context.Context, id string) (got peers.Answer, sent bool, err error) {
+	if x.arrived == 0 {
+		return x.send(ctx, id)
+	}
+	by := x.assertion()
+	by.Remote = ""
+	key := readKey{id, x.c.Request.URL.RequestURI(), strings.Join(x.c.Request.Header[headerAuthorization], "\n"), by}
+	return x.shared.Do(ctx, key, x.arrived, func() (peers.Answer, bool, error) { return x.send(ctx, id) })
+}
+
 // send sends the request to the named replica, which must answer it itself.
 // sent is false if the request was certainly never sent.
-func (x *exchange) send(ctx context.Context, id string) (got answer, sent bool, err error) {
+func (x *exchange) send(ctx context.Context, id string) (got peers.Answer, sent bool, err error) {
 	resp, sent, err := x.ask(ctx, id)
-	if err != nil {
-		return answer{}, sent, err
+	if err == nil {
+		got, err = peers.ReadAnswer(resp)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, body}, sent, err
+	return got, sent, err
 }
 
 // ask is send without reading the answer's body.
 func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sent bool, err error) {
 	in := x.c.Request
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { sent = true },
-	})
+	ctx = peers.NoteSent(ctx, &sent)
 	target, err := peers.URL(id, in.URL.EscapedPath(), in.URL.RawQuery)
 	if err != nil {
 		return nil, false, err
 	}
-	method := in.Method
-	if method == http.MethodHead {
-		method = http.MethodGet // the code of an error is in the body
-	}
+	method := methodOf(in) // for HEAD the code of an error is in the body
 	out, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(x.body))
 	if err != nil {
 		return nil, false, err
@@ -145,15 +149,15 @@ func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sen
 // The error is no_master if the call had no effect because the replica is not
 // the master, or if a repeatable call got no answer. It is the refusal itself
 // if that does not settle an earlier attempt without an answer.
-func (x *exchange) refusal(got answer, t task) error {
+func (x *exchange) refusal(got peers.Answer, t task) error {
 	switch {
-	case got.status == http.StatusMisdirectedRequest, got.status == http.StatusServiceUnavailable:
-	case got.status >= http.StatusBadRequest && x.lost != nil:
+	case got.Status == http.StatusMisdirectedRequest, got.Status == http.StatusServiceUnavailable:
+	case got.Status >= http.StatusBadRequest && x.lost != nil:
 	default:
 		return nil
 	}
 	var e lockapi.Error
-	if err := json.Unmarshal(got.body, &e); err != nil && x.lost == nil {
+	if err := json.Unmarshal(got.Body, &e); err != nil && x.lost == nil {
 		return nil
 	}
 	if e.Code == lockapi.CodeOutcomeUnknown && t.keyed {
@@ -171,18 +175,18 @@ func (x *exchange) refusal(got answer, t task) error {
 
 // pass writes another replica's answer as this one's. It keeps the
 // Stout-* headers of the answer.
-func (x *exchange) pass(got answer) {
+func (x *exchange) pass(got peers.Answer) {
 	x.noted.elsewhere = true
 	if x.door {
 		got = x.plain(got)
 	}
-	x.copyHeaders(got.header)
-	if got.status == http.StatusNoContent || got.status == http.StatusNotModified {
-		x.c.Writer.WriteHeader(got.status)
+	x.copyHeaders(got.Header)
+	if got.Status == http.StatusNoContent || got.Status == http.StatusNotModified {
+		x.c.Writer.WriteHeader(got.Status)
 		x.c.Writer.WriteHeaderNow()
 		return
 	}
-	x.writeStamped(got.status, got.body)
+	x.writeStamped(got.Status, got.Body)
 }
 
 // copyHeaders copies the headers of another replica's answer to the reply.

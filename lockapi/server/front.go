@@ -116,7 +116,7 @@ func (s *Server) canned(status int, e *lockapi.Error) []byte {
 	defer body.Release()
 	header := http.Header{}
 	s.stamp(header)
-	if s.isClosed() { // the caller is unknown
+	if s.closed() != nil { // the caller is unknown
 		delete(header, lockapi.HeaderMaster)
 		delete(header, lockapi.HeaderCell)
 	}

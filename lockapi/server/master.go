@@ -21,14 +21,6 @@ var _ Master = (*master.Master)(nil)
 // are safe for concurrent use. All errors are *lockapi.Error. Calls passed to
 // it have been validated.
 type Master interface {
-	Office
-	Locator
-	Watcher
-	Observer
-}
-
-// Office serves calls.
-type Office interface {
 	// Do serves a call: see master.Master.
 	Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)
 	// BoundsCalls reports whether any quota applies to calls.
@@ -42,10 +34,7 @@ type Office interface {
 	RefuseWatch(who string, used, most int64) error
 	// Authorize checks a call that this replica answers itself, by its own state.
 	Authorize(by *master.Caller) error
-}
 
-// Locator finds the master.
-type Locator interface {
 	// Known returns what this replica knows now. It never blocks while Hangs is
 	// nil.
 	Known() Location
@@ -55,17 +44,13 @@ type Locator interface {
 	// Locate waits a bounded time for a known master; otherwise the error is
 	// no_master.
 	Locate(ctx context.Context) (Location, error)
-}
 
-// Watcher provides the cell's events from this replica's own log.
-type Watcher interface {
-	// WatchEvents returns a watch, which wakes its reader and never blocks. The
-	// error is no_master if the replica cannot answer from its own state.
+	// WatchEvents returns a watch of this replica's own log, which wakes its
+	// reader and never blocks. The error is no_master if the replica cannot
+	// answer from its own state.
 	WatchEvents(f master.EventFilter) (master.EventWatch, error)
-}
 
-// Observer describes the cell and this replica.
-type Observer interface {
+	// View describes the cell and this replica.
 	View() master.View
 	// Metrics returns the metrics of the replica.
 	Metrics() metric.Set

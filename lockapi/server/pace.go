@@ -122,7 +122,7 @@ func (x *exchange) delay(d time.Duration) {
 // keeps its body during the delay.
 func (x *exchange) passLate() {
 	if got := x.late; got != nil {
-		if got.status == http.StatusUnauthorized {
+		if got.Status == http.StatusUnauthorized {
 			x.penalize()
 		}
 		x.holdAnswer()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -124,25 +125,16 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	for _, d := range []struct {
-		value    *time.Duration
-		fallback time.Duration
-	}{
-		{&o.ForwardTimeout, 3 * time.Second},
-		{&o.AnswerTimeout, 30 * time.Second},
-		{&o.CellTimeout, time.Second},
-		{&o.ProbeTimeout, 500 * time.Millisecond},
-		{&o.HeaderTimeout, 5 * time.Second},
-		{&o.BodyTimeout, 10 * time.Second},
-		{&o.WriteTimeout, 30 * time.Second},
-		{&o.IdleTimeout, 150 * time.Second},
-		{&o.AttemptEvery, 100 * time.Millisecond},
-		{&o.ContactEvery, peers.Every},
-	} {
-		if *d.value == 0 {
-			*d.value = d.fallback
-		}
-	}
+	o.ForwardTimeout = cmp.Or(o.ForwardTimeout, 3*time.Second)
+	o.AnswerTimeout = cmp.Or(o.AnswerTimeout, 30*time.Second)
+	o.CellTimeout = cmp.Or(o.CellTimeout, time.Second)
+	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, 500*time.Millisecond)
+	o.HeaderTimeout = cmp.Or(o.HeaderTimeout, 5*time.Second)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, 10*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 150*time.Second)
+	o.AttemptEvery = cmp.Or(o.AttemptEvery, 100*time.Millisecond)
+	o.ContactEvery = cmp.Or(o.ContactEvery, peers.Every)
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}
@@ -165,15 +157,15 @@ type Server struct {
 	lists    chan struct{}
 	browsers *browser.Policy
 	api      *front
-	door     *front        // for Consul's clients
-	calls    *http.Server  // calls of other members
-	served   gate.Capacity // for calls of other members
-	half     gate.Capacity // for bytes of their incomplete requests
-	unread   gate.Capacity // for bytes of unread replies to them
-	sent     gate.Capacity // for calls sent to other members
-	shared   sharedReads
-	watched  *peers.Watch  // of calls sent to other members
-	watching gate.Capacity // for calls that wait for events, streams and others
+	door     *front               // for Consul's clients
+	calls    *http.Server         // calls of other members
+	served   gate.Capacity        // for calls of other members
+	half     gate.Capacity        // for bytes of their incomplete requests
+	unread   gate.Capacity        // for bytes of unread replies to them
+	sent     gate.Capacity        // for calls sent to other members
+	shared   peers.Reads[readKey] // of blocking queries
+	watched  *peers.Watch         // of calls sent to other members
+	watching gate.Capacity        // for calls that wait for events, streams and others
 	// strangers counts such calls without a credential while access control is
 	// on.
 	strangers gate.Counts[gate.Source]

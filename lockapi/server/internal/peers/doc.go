@@ -1,6 +1,6 @@
 // Package peers lets a member call the other members of its cell, and collects
 // what it learns about them. It provides the connections for calls and short
-// questions. It records when each member last answered and how fast its clock
+// questions, and lets calls share an answer. It records when each member last answered and how fast its clock
 // runs, and checks whether a replica with a forwarded call is still the master.
 //
 // It knows neither routes nor callers. Package server decides which calls are

@@ -34,22 +34,16 @@ func (c *conn) restOfBody(n, most int64) (text []byte, err error) {
 	rest := &rest{conn: c, until: time.Now().Add(c.server.BodyTimeout)}
 	if n < 0 {
 		text, err = rest.chunks(most)
-	} else {
-		text, err = rest.read(n)
+	} else if text, err = rest.gather(rest, n); int64(len(text)) == n {
+		err = nil
 	}
 	if c.server.half.done(c) {
 		return nil, ErrCrowded
 	}
-	return text, err
-}
-
-// midway returns err, with io.EOF turned into io.ErrUnexpectedEOF: the body was
-// cut short.
-func midway(err error) error {
 	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
+		err = io.ErrUnexpectedEOF
 	}
-	return err
+	return text, err
 }
 
 // chunks reads a chunked body and drops its trailers.
@@ -63,7 +57,7 @@ func (r *rest) chunks(most int64) ([]byte, error) {
 		return nil, err
 	}
 	if err := dropTrailers(from, r.server.MaxHeaderBytes); err != nil {
-		return nil, midway(err)
+		return nil, err
 	}
 	if ahead, _ := from.Peek(from.Buffered()); len(ahead) > 0 {
 		ahead = append(bytes.Clone(ahead), r.in...)
@@ -116,15 +110,6 @@ func (r *rest) Read(p []byte) (int, error) {
 	}
 	r.server.half.holds(r.conn, r.size, false)
 	return r.net.Read(p)
-}
-
-// read reads n bytes.
-func (r *rest) read(n int64) ([]byte, error) {
-	text, err := r.gather(r, n)
-	if int64(len(text)) == n {
-		return text, nil
-	}
-	return text, midway(err)
 }
 
 // gather reads most bytes, or fewer with an error. It allocates memory as the

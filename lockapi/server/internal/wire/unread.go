@@ -28,20 +28,16 @@ func (u *unread) waits(c *conn, bytes int) (done func()) {
 	e := u.slow.PushBack(&slowReply{c, bytes})
 	u.bytes += bytes
 	for most := c.server.MaxUnreadBytes; most > 0 && u.bytes > most && u.slow.Len() > 1; {
-		u.drop(u.slow.Front())
+		oldest := u.slow.Front()
+		u.cut++
+		_ = oldest.Value.(*slowReply).conn.under.Close() // its goroutine gets an error
+		u.remove(oldest)
 	}
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.remove(e)
 	}
-}
-
-// drop cuts a reply off; its goroutine gets an error. u.mu is held.
-func (u *unread) drop(e *list.Element) {
-	u.cut++
-	_ = e.Value.(*slowReply).conn.under.Close()
-	u.remove(e)
 }
 
 // remove removes a reply that no longer waits; only the first call has an
