@@ -248,7 +248,7 @@ func quotaOf(escaped string) (string, error) {
 func (q query) into(p param, field any) (err error) {
 	switch f := field.(type) {
 	case *string:
-		*f = q.of(p)
+		*f = q[p.name]
 	case **string:
 		if value, given := q[p.name]; given {
 			*f = &value
@@ -258,7 +258,7 @@ func (q query) into(p param, field any) (err error) {
 	case *uint64:
 		*f, err = q.number(p, 1, lockapi.MaxToken, 0)
 	case *lockapi.Sequencer:
-		*f, err = lockapi.ParseSequencer(q.of(p))
+		*f, err = lockapi.ParseSequencer(q[p.name])
 	case *int:
 		var n uint64
 		n, err = q.number(p, within[p.name][0], within[p.name][1], uint64(*f))

@@ -81,7 +81,10 @@ func (x *exchange) search(t task, follow bool, here func() error, there func(at 
 		case at.Self:
 			err = here()
 		case !follow && x.stranger() == nil:
-			err = x.errNotMaster(at)
+			x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
+			refused := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master, and the call must not be forwarded; the master is %s at %s", at.ID, at.URL)
+			refused.Master = at.URL
+			err = refused
 		default: // a stranger must not learn which replica is the master
 			err = there(at)
 		}
@@ -140,13 +143,6 @@ func (x *exchange) locate(t task, deadline time.Time) (Location, error) {
 		return at, lockapi.Errorf(lockapi.CodeNoMaster, "no master was found within %v", x.opts.ForwardTimeout)
 	}
 	return at, err
-}
-
-func (x *exchange) errNotMaster(at Location) error {
-	x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
-	e := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master, and the call must not be forwarded; the master is %s at %s", at.ID, at.URL)
-	e.Master = at.URL
-	return e
 }
 
 // answer does the task on this replica.

@@ -60,7 +60,7 @@ func (x *exchange) sequentialPrefix() (string, error) {
 func (x *exchange) fileWrite(path string) (*lockapi.WriteFile, error) {
 	w := &lockapi.WriteFile{Path: path, Content: x.body, Query: x.query}
 	var err error
-	if w.Session, err = x.query.onBehalf(); err != nil {
+	if w.Session, w.Sequencers, w.Key, err = x.writeParams(); err != nil {
 		return w, err
 	}
 	if w.Ephemeral, err = x.query.choice(paramEphemeral); err != nil {
@@ -68,12 +68,6 @@ func (x *exchange) fileWrite(path string) (*lockapi.WriteFile, error) {
 	}
 	if w.Ephemeral != nil && *w.Ephemeral && w.Session == "" {
 		return w, lockapi.Invalid(paramEphemeral.name, "ephemeral=true needs a session: the file is deleted when the session ends")
-	}
-	if w.Sequencers, err = x.sequencers(); err != nil {
-		return w, err
-	}
-	if w.Key, err = x.writeKey(w.Session); err != nil {
-		return w, err
 	}
 	if w.IfRevision, err = x.ifMatch(); err != nil {
 		return w, err
@@ -88,6 +82,18 @@ func (x *exchange) fileWrite(path string) (*lockapi.WriteFile, error) {
 		w.IfAbsent = true
 	}
 	return w, nil
+}
+
+// writeParams reads what all changes of files have in common: the session, the
+// sequencers and the idempotency key.
+func (x *exchange) writeParams() (session string, held []lockapi.Sequencer, key string, err error) {
+	if session, err = x.query.onBehalf(); err != nil {
+		return "", nil, "", err
+	}
+	if held, err = x.sequencers(); err == nil {
+		key, err = x.writeKey(session)
+	}
+	return session, held, key, err
 }
 
 // sequencers reads the sequencers that guard a write.
@@ -174,30 +180,21 @@ func decodeDelete(x *exchange) (*lockapi.DeleteFiles, error) {
 	if err := x.refuseHeader(headerIfNoneMatch, "a missing file cannot be deleted"); err != nil {
 		return nil, err
 	}
-	return d, x.deletion(d)
+	d.Session, d.Sequencers, d.Key, err = x.writeParams()
+	return d, err
 }
 
 func decodeDeleteBelow(x *exchange) (*lockapi.DeleteFiles, error) {
-	d := &lockapi.DeleteFiles{Prefix: x.query.of(paramBelow)}
+	d := &lockapi.DeleteFiles{Prefix: x.query[paramBelow.name]}
 	if err := lockapi.ValidatePrefix(d.Prefix); err != nil {
 		return nil, err
 	}
 	if err := x.refuseHeaders("it applies to one file, not to a directory"); err != nil {
 		return nil, err
 	}
-	return d, x.deletion(d)
-}
-
-// deletion reads the parameters common to all deletions.
-func (x *exchange) deletion(d *lockapi.DeleteFiles) (err error) {
-	if d.Session, err = x.query.onBehalf(); err != nil {
-		return err
-	}
-	if d.Sequencers, err = x.sequencers(); err != nil {
-		return err
-	}
-	d.Key, err = x.writeKey(d.Session)
-	return err
+	var err error
+	d.Session, d.Sequencers, d.Key, err = x.writeParams()
+	return d, err
 }
 
 func decodeGet(x *exchange) (*lockapi.GetFile, error) {
@@ -212,7 +209,7 @@ func decodeGet(x *exchange) (*lockapi.GetFile, error) {
 }
 
 func decodeList(x *exchange) (*lockapi.ListFiles, error) {
-	p := &lockapi.ListFiles{Prefix: x.query.of(paramPrefix), After: x.query.of(paramAfter)}
+	p := &lockapi.ListFiles{Prefix: x.query[paramPrefix.name], After: x.query[paramAfter.name]}
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}

@@ -51,9 +51,6 @@ func (q query) all(p param) []string {
 	return strings.Split(joined, "\x00")
 }
 
-// of returns the value of a parameter, or "" if it is not given.
-func (q query) of(p param) string { return q[p.name] }
-
 // parseQuery parses the parameters strictly; known are the route's parameters.
 func parseQuery(raw string, known []param) (query, error) {
 	var q query
@@ -86,7 +83,7 @@ func parseQuery(raw string, known []param) (query, error) {
 		q[name] = value
 	}
 	for _, p := range known {
-		if p.need != "" && q.of(p) == "" {
+		if p.need != "" && q[p.name] == "" {
 			return nil, lockapi.Invalid(p.name, "parameter %s is missing; give %s", p.name, p.need)
 		}
 	}

@@ -3,6 +3,8 @@ package gate
 import (
 	"net"
 	"net/netip"
+
+	"github.com/stoutlock/stout/internal/audit"
 )
 
 // Source is a group of clients that share a part of the spare connections: one
@@ -12,18 +14,8 @@ type Source netip.Prefix
 
 // SourceOf returns the source of an address.
 func SourceOf(a net.Addr) Source {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return Source{}
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return Source(audit.NetworkOf(tcp.AddrPort().Addr()))
 	}
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
-	bits := addr.BitLen()
-	if addr.Is6() {
-		bits = 64
-	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
-		return Source{}
-	}
-	return Source(prefix)
+	return Source{}
 }

@@ -61,9 +61,13 @@ func (l *Watch) Forward(to string, end context.CancelCauseFunc) *Forwarded {
 
 // Done records that the call has returned.
 func (a *Forwarded) Done() {
-	if !a.soon.Stop() {
-		a.of.remove(a)
+	if a.soon.Stop() {
+		return
 	}
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	a.back = true
+	delete(a.of.calls, a.number)
 }
 
 // add starts watching a call. The first call starts the goroutine.
@@ -82,14 +86,6 @@ func (l *Watch) add(a *Forwarded) {
 	l.calls[a.number] = a
 }
 
-// remove stops watching a call.
-func (l *Watch) remove(a *Forwarded) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a.back = true
-	delete(l.calls, a.number)
-}
-
 // run checks the calls until none is left.
 func (l *Watch) run() {
 	tick := time.NewTicker(watchEvery)
@@ -98,7 +94,12 @@ func (l *Watch) run() {
 		select {
 		case <-tick.C:
 		case <-l.stopping:
-			l.endAll()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for _, a := range l.calls {
+				a.end(errStopping)
+			}
+			l.calls = nil
 			return
 		}
 	}
@@ -122,13 +123,4 @@ func (l *Watch) check(master string) (more bool) {
 		l.calls = nil
 	}
 	return l.calls != nil
-}
-
-func (l *Watch) endAll() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, a := range l.calls {
-		a.end(errStopping)
-	}
-	l.calls = nil
 }
