@@ -103,13 +103,8 @@ func (x *exchange) audit() {
 // adopted session counts regardless of the call's own result.
 func (x *exchange) needsLine() bool {
 	n := &x.noted
-	return n.checked.Adopted != "" || isDenial(n.code) || n.denied || x.broke || x.mayHaveChanged() && x.matters()
-}
-
-// mayHaveChanged reports whether the call may have had an effect, as far as its
-// answer shows.
-func (x *exchange) mayHaveChanged() bool {
-	return x.noted.code == "" || x.noted.code == lockapi.CodeOutcomeUnknown || x.noted.code == lockapi.CodeInternal
+	mayHaveChanged := n.code == "" || n.code == lockapi.CodeOutcomeUnknown || n.code == lockapi.CodeInternal
+	return n.checked.Adopted != "" || isDenial(n.code) || n.denied || x.broke || mayHaveChanged && x.matters()
 }
 
 // record returns the line about the call, with the status of its answer.

@@ -9,14 +9,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// newPolicy returns the policy for calls from browsers. It also accepts the
-// names of members, including members added later.
-func (s *Server) newPolicy() *browser.Policy {
-	p := s.opts.Browsers
-	p.Named = s.isMember
-	return browser.New(p)
-}
-
 // isMember reports whether a member's URL has this host name.
 func (s *Server) isMember(name string) bool {
 	at := s.attached.Load()

@@ -41,7 +41,9 @@ func readCell(x *exchange) error {
 	view := x.master.View()
 	cell := view.Cell
 	if at := x.master.Known(); follow && at.ID != "" && !at.Self {
-		if got, ok := x.masterCell(at); ok {
+		ctx, cancel := context.WithTimeout(x.ctx(), x.opts.CellTimeout)
+		defer cancel()
+		if got, _, err := x.send(ctx, at.ID); err == nil && got.Status == http.StatusOK {
 			x.pass(got)
 			return nil
 		}
@@ -64,14 +66,6 @@ func depose(cell *lockapi.Cell) {
 			cell.Replicas[i].Role = lockapi.RoleReplica
 		}
 	}
-}
-
-// masterCell requests the master's view of the cell.
-func (x *exchange) masterCell(at Location) (peers.Answer, bool) {
-	ctx, cancel := context.WithTimeout(x.ctx(), x.opts.CellTimeout)
-	defer cancel()
-	got, _, err := x.send(ctx, at.ID)
-	return got, err == nil && got.Status == http.StatusOK
 }
 
 // caughtUpWithin is how many entries a replica may lag behind its master and

@@ -233,14 +233,8 @@ func (x *exchange) awaitChange(b *consul.Watch) error {
 	return err
 }
 
-// failDoor writes an error as Consul's clients expect it.
-func (x *exchange) failDoor(e *lockapi.Error) {
-	status, text := consul.Refusal(e)
-	x.c.Writer.Header().Set("Cache-Control", "no-store")
-	x.write(status, typeText, []byte(text))
-}
-
-// plain turns the problem document of another replica into such an error. A
+// plain turns the problem document of another replica into an error as Consul's
+// clients expect it. A
 // replica of an earlier release has no door, which must not look like a missing
 // key.
 func (x *exchange) plain(got peers.Answer) peers.Answer {

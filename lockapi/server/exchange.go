@@ -15,6 +15,7 @@ import (
 	"github.com/stoutlock/stout/internal/identity"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/codec"
+	"github.com/stoutlock/stout/lockapi/server/internal/consul"
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
@@ -408,7 +409,9 @@ func (x *exchange) fail(err error) {
 		x.c.Writer.Header().Set(lockapi.HeaderReplayed, "true")
 	}
 	if x.door && !x.peer {
-		x.failDoor(e)
+		status, text := consul.Refusal(e)
+		x.c.Writer.Header().Set("Cache-Control", "no-store")
+		x.write(status, typeText, []byte(text))
 		return
 	}
 	b, err := codec.EncodeProblem(e.Problem())

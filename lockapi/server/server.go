@@ -203,7 +203,8 @@ func New(opts Options) *Server {
 	s.started, s.others = time.Now(), peers.New(opts.ProbeTimeout, opts.Clock)
 	s.watched = peers.NewWatch(func() string { return s.attached.Load().Known().ID }, s.stopping)
 	s.streams = stream.New(s.stopping, s.metrics.eventsTold.Add, maxUnreadBytes)
-	s.browsers = s.newPolicy()
+	s.opts.Browsers.Named = s.isMember // members added later, too
+	s.browsers = browser.New(s.opts.Browsers)
 	s.calls = s.newCalls()
 	s.api = s.newFront(routes, errNoRoute, routes.maxBody, func(*http.Request) {})
 	s.door = s.newFront(doorRoutes, errNoDoor, maxDoorBody, prepareForDoor)

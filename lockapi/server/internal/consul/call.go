@@ -112,8 +112,8 @@ var Endpoints = []endpoint{
 	{http.MethodGet, "/v1/status/leader", nil, false, aboutCell(func(c *Cell) any { return c.Leader })},
 	{http.MethodGet, "/v1/status/peers", nil, false, aboutCell(peersOf)},
 	{http.MethodGet, "/v1/agent/self", nil, false, aboutCell(selfOf)},
-	{http.MethodGet, "/v1/agent/members", []string{"wan", "segment"}, false, aboutCell(membersOf)},
-	{http.MethodGet, "/v1/catalog/nodes", nil, true, aboutCell(nodesOf)},
+	{http.MethodGet, "/v1/agent/members", []string{"wan", "segment"}, false, ofMembers((*Member).member)},
+	{http.MethodGet, "/v1/catalog/nodes", nil, true, ofMembers((*Member).node)},
 	{http.MethodGet, "/v1/catalog/datacenters", nil, false, aboutCell(func(*Cell) any { return []string{Datacenter} })},
 	{http.MethodGet, "/v1/health/node/", nil, true, parseHealth},
 }

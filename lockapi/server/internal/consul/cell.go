@@ -44,12 +44,15 @@ func (m *Member) member() object {
 		"ProtocolMin": 1, "ProtocolMax": 5, "ProtocolCur": 2, "DelegateMin": 2, "DelegateMax": 5, "DelegateCur": 4}
 }
 
-func membersOf(c *Cell) any {
-	all := []object{}
-	for i := range c.Members {
-		all = append(all, c.Members[i].member())
-	}
-	return all
+// ofMembers answers with a list that describes each member.
+func ofMembers(describe func(*Member) object) func(*Request, url.Values, *Call) error {
+	return aboutCell(func(c *Cell) any {
+		all := []object{}
+		for i := range c.Members {
+			all = append(all, describe(&c.Members[i]))
+		}
+		return all
+	})
 }
 
 func selfOf(c *Cell) any {
@@ -69,14 +72,6 @@ func (m *Member) node() object {
 	host, _, _ := net.SplitHostPort(m.Address)
 	return object{"ID": "", "Node": m.ID, "Address": host, "Datacenter": Datacenter, "TaggedAddresses": map[string]string{"lan": host, "wan": host},
 		"Meta": object{}, "CreateIndex": 1, "ModifyIndex": 1}
-}
-
-func nodesOf(c *Cell) any {
-	all := []object{}
-	for i := range c.Members {
-		all = append(all, c.Members[i].node())
-	}
-	return all
 }
 
 // parseHealth answers that a node's only check passes. The door has no health

@@ -78,7 +78,14 @@ func (c *Call) list(prefix string, q url.Values) error {
 		if names {
 			return reply(rollUp(all, prefix, separator), index)
 		}
-		return inJSON(appendKeys(nil, all), index), nil
+		b := []byte{'['}
+		for i, k := range all {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendKey(b, k.name, k.Key, true)
+		}
+		return inJSON(append(b, ']'), index), nil
 	}
 	return nil
 }
@@ -118,17 +125,6 @@ func rollUp(all []keyed, prefix, separator string) []string {
 		}
 	}
 	return names
-}
-
-func appendKeys(b []byte, all []keyed) []byte {
-	b = append(b, '[')
-	for i, k := range all {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendKey(b, k.name, k.Key, true)
-	}
-	return append(b, ']')
 }
 
 // appendKey appends a key as Consul writes it. An empty value is null there.

@@ -84,7 +84,7 @@ func (k *call) within(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.over {
-		k.late = time.AfterFunc(d, func() { k.conn.cutOff(k) })
+		k.late = time.AfterFunc(d, func() { k.conn.abort(k) })
 	}
 }
 

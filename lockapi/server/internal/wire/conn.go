@@ -111,26 +111,18 @@ func (c *conn) closeWaiting() {
 	}
 }
 
-// abort closes the connection and ends the context of its call.
-func (c *conn) abort() {
-	_ = c.under.Close()
+// abort closes the connection and ends the context of its call. With a call it
+// does so only while that is under way.
+func (c *conn) abort(only *call) {
 	c.mu.Lock()
 	k := c.call
+	if only != nil && only != k {
+		c.mu.Unlock()
+		return
+	}
+	_ = c.under.Close()
 	c.mu.Unlock()
 	if k != nil {
-		k.end()
-	}
-}
-
-// cutOff aborts the connection if its present call is k.
-func (c *conn) cutOff(k *call) {
-	c.mu.Lock()
-	under := c.call == k
-	if under {
-		_ = c.under.Close()
-	}
-	c.mu.Unlock()
-	if under {
 		k.end()
 	}
 }

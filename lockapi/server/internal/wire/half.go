@@ -57,7 +57,7 @@ func (h *half) drop(c *conn) {
 	h.cut++
 	c.part.cut = true
 	if c.part.ahead {
-		c.abort()
+		c.abort(nil)
 	} else {
 		_ = c.net.SetReadDeadline(past)
 	}

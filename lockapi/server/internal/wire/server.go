@@ -172,7 +172,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close closes the listeners and all connections, which ends the contexts of
 // the calls under way. It does not wait for their handlers.
 func (s *Server) Close() error {
-	s.stop((*conn).abort)
+	s.stop(func(c *conn) { c.abort(nil) })
 	return nil
 }
 

@@ -187,6 +187,6 @@ func (w *reply) reset() {
 // caller does not mistake it for a complete reply.
 func (w *reply) fail(err error) error {
 	w.err = err
-	w.conn.abort()
+	w.conn.abort(nil)
 	return err
 }
