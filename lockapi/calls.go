@@ -11,7 +11,7 @@ import (
 //
 //	`path:"lock"`   in the path; the word selects the decoder
 //	`query:"after"` in the query under that name; a required parameter has `need`
-//	                with its description
+//	                with its description, a flag with one value has it in `only`
 //	`header:"Name"` in a header
 //
 // A call embeds its JSON body. Structs embedded with `body:"-"` and fields with
@@ -125,10 +125,11 @@ type (
 	}
 	// ListFiles returns a FileList.
 	ListFiles struct {
-		Prefix, After string
-		Delimiter     bool // group deeper paths by directory
-		Content       bool
-		Limit         int
+		Prefix    string `query:"prefix"`
+		Delimiter bool   `query:"delimiter" only:"/"` // group deeper paths by directory
+		Content   bool   `query:"content"`
+		After     string `query:"after"`
+		Limit     int    `query:"limit"`
 	}
 	// Transact makes several changes atomically, or none. The answer is a
 	// TransactionResult. As in WriteFile, the names and the order of the fields
@@ -280,6 +281,7 @@ func (c *OpenSession) SetDefaults()  { c.SessionRequest = NewSessionRequest() }
 func (c *AcquireLock) SetDefaults()  { c.LockRequest = NewLockRequest("") }
 func (c *ListSessions) SetDefaults() { c.Limit = DefaultListLimit }
 func (c *ListLocks) SetDefaults()    { c.Limit = DefaultListLimit }
+func (c *ListFiles) SetDefaults()    { c.Limit = DefaultListLimit }
 func (c *ListRules) SetDefaults()    { c.Limit = DefaultListLimit }
 func (c *ListTokens) SetDefaults()   { c.Limit = DefaultListLimit }
 func (c *ListQuotas) SetDefaults()   { c.Limit = DefaultListLimit }

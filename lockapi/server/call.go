@@ -167,10 +167,15 @@ func decoderOf(call reflect.Type) *decoder {
 				return err
 			})
 		case inQuery:
-			p := param{name: name, need: f.Tag.Get("need")}
+			p, only := param{name: name, need: f.Tag.Get("need")}, f.Tag.Get("only")
 			d.params = append(d.params, p)
 			late = append(late, func(x *exchange, c reflect.Value) error {
-				return x.query.into(p, at(c).Addr().Interface())
+				if only == "" {
+					return x.query.into(p, at(c).Addr().Interface())
+				}
+				given, err := x.query.choiceOf(p, only)
+				at(c).SetBool(given)
+				return err
 			})
 		case inHeader:
 			late = append(late, func(x *exchange, c reflect.Value) error {

@@ -208,22 +208,9 @@ func decodeGet(x *exchange) (*lockapi.GetFile, error) {
 	return &lockapi.GetFile{Path: path}, x.refuseHeader(headerIfMatch, "a read supports If-None-Match only")
 }
 
-func decodeList(x *exchange) (*lockapi.ListFiles, error) {
-	p := &lockapi.ListFiles{Prefix: x.query[paramPrefix.name], After: x.query[paramAfter.name]}
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	var err error
-	if p.Limit, err = x.query.limit(); err != nil {
-		return nil, err
-	}
-	if p.Content, err = x.query.flag(paramContent); err != nil {
-		return nil, err
-	}
-	if p.Delimiter, err = x.query.choiceOf(paramDelimiter, "/"); err != nil {
-		return nil, err
-	}
-	return p, x.refuseHeader(headerIfMatch, "a read supports If-None-Match only")
+// refuseIfMatch refuses a condition that a list does not support.
+func refuseIfMatch(x *exchange, _ *lockapi.ListFiles) error {
+	return x.refuseHeader(headerIfMatch, "a read supports If-None-Match only")
 }
 
 // lockPath returns the path of the lock or file in the URL.

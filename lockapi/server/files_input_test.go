@@ -181,7 +181,7 @@ func TestFileCalls(t *testing.T) {
 		{"GET /v1/files/a", "", "", `GetFile Path=/a`},
 		{"GET /v1/files/a?as=json", `If-None-Match: W/"1", "2"`, "", `GetFile Path=/a`},
 		{"GET /v1/files/a", "If-None-Match: *", "", `GetFile Path=/a`},
-		{"GET /v1/files?prefix=/a/&delimiter=/&content=true&after=/a/b&limit=7", "", "", `ListFiles Prefix=/a/ After=/a/b Delimiter=true Content=true Limit=7`},
+		{"GET /v1/files?prefix=/a/&delimiter=/&content=true&after=/a/b&limit=7", "", "", `ListFiles Prefix=/a/ Delimiter=true Content=true After=/a/b Limit=7`},
 		{"GET /v1/files?delimiter=%2F", "", "", `ListFiles Delimiter=true Limit=100`},
 		{"GET /v1/files", "", "", `ListFiles Limit=100`},
 	} {

@@ -22,13 +22,11 @@ var (
 	paramConsistency = param{name: "consistency"}
 	paramLimit       = param{name: "limit"}
 	paramAfter       = param{name: "after"}
-	paramPrefix      = param{name: "prefix"}
 	paramDirectory   = param{name: "directory"}
 	paramCell        = param{name: "cell", need: "the name of the cell"}
 	paramOnBehalf    = param{name: "session"}
 	paramEphemeral   = param{name: "ephemeral"}
 	paramSequencer   = param{name: "sequencer", many: true}
-	paramDelimiter   = param{name: "delimiter"}
 	paramContent     = param{name: "content"}
 	paramAs          = param{name: "as"}
 	paramPaths       = param{name: "path", many: true}
@@ -182,7 +180,7 @@ func top(prefix string) string {
 // would silently match nothing.
 func checkPrefix(prefix string) error {
 	if prefix != "" && prefix[0] != '/' {
-		return lockapi.Invalid(paramPrefix.name, "prefix %q matches no path; a prefix must begin with /", lockapi.Clip(prefix))
+		return lockapi.Invalid(paramPrefixes.name, "prefix %q matches no path; a prefix must begin with /", lockapi.Clip(prefix))
 	}
 	return nil
 }
