@@ -219,7 +219,7 @@ func (d *decoder) decode(x *exchange, c lockapi.Call) error {
 			return err
 		}
 	}
-	x.body = codec.Trim(x.body)
+	x.body = codec.Compact(x.body)
 	return nil
 }
 

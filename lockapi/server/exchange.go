@@ -311,7 +311,7 @@ func (x *exchange) reply(status int, body any) error {
 // encode encodes a reply. A reply with large contents waits for a turn if the
 // call has none. The turn ends before the reply is written, which may take
 // long.
-func (x *exchange) encode(body any) (*codec.Buffer, error) {
+func (x *exchange) encode(body any) (*codec.Body, error) {
 	defer x.endTurn()
 	if !x.inTurn && contentBytes(body) > largeContent && x.TakeTurn(x.ctx()) != nil {
 		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, but the caller has disconnected")

@@ -250,7 +250,7 @@ func decodeTransaction(x *exchange) (*lockapi.Transact, error) {
 	if err := body.Validate(); err != nil {
 		return nil, err
 	}
-	x.body = codec.Trim(x.body)
+	x.body = codec.Compact(x.body)
 	key, err := x.writeKey(body.Session)
 	return &lockapi.Transact{Key: key, Transaction: body.Transaction}, err
 }

@@ -14,7 +14,8 @@ import (
 
 // route is one operation of the API. Its template is the path as
 // openapi.in.yaml and the metrics' labels spell it; pattern is the router's
-// spelling, from which it follows. A route without a pattern handles all unknown paths.
+// spelling, from which it follows. A route without a pattern handles all
+// unknown paths.
 type route struct {
 	method, template, pattern string
 	handle                    func(*exchange) error

@@ -11,20 +11,20 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Buffer holds a reply while it is built.
-type Buffer struct{ bytes.Buffer }
+// Body holds a reply while it is built.
+type Body struct{ bytes.Buffer }
 
 // maxPooledBytes is the largest buffer that returns to the pool, so that one
 // long list does not occupy memory forever.
 const maxPooledBytes = 256 << 10
 
-var buffers = sync.Pool{New: func() any { return new(Buffer) }}
+var buffers = sync.Pool{New: func() any { return new(Body) }}
 
-// NewBuffer returns an empty buffer. The caller releases it.
-func NewBuffer() *Buffer { return buffers.Get().(*Buffer) }
+// NewBody returns an empty buffer. The caller releases it.
+func NewBody() *Body { return buffers.Get().(*Body) }
 
 // Release returns the buffer for further use.
-func (b *Buffer) Release() {
+func (b *Body) Release() {
 	if b.Cap() <= maxPooledBytes {
 		b.Reset()
 		buffers.Put(b)
@@ -35,8 +35,8 @@ func (b *Buffer) Release() {
 // escaped. omitempty has its meaning in encoding/json, for which the types of
 // lockapi are written. A line end follows, for reading in a terminal. The
 // caller releases the buffer.
-func Encode(v any, opts ...json.Options) (*Buffer, error) {
-	b := NewBuffer()
+func Encode(v any, opts ...json.Options) (*Body, error) {
+	b := NewBody()
 	if err := json.MarshalWrite(b, v, append(opts, jsonv1.OmitEmptyWithLegacySemantics(true))...); err != nil {
 		b.Release()
 		return nil, err
@@ -47,6 +47,6 @@ func Encode(v any, opts ...json.Options) (*Buffer, error) {
 
 // EncodeProblem encodes an error's document. Its detail may quote arbitrary
 // input of the caller.
-func EncodeProblem(p *lockapi.Problem) (*Buffer, error) {
+func EncodeProblem(p *lockapi.Problem) (*Body, error) {
 	return Encode(p, jsontext.AllowInvalidUTF8(true))
 }

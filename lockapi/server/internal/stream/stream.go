@@ -96,7 +96,7 @@ func (w *Watch) Stream(ctx context.Context, out Reply, cell string, fresh bool, 
 // for the caller. An error ends the stream.
 func (s *stream) deliver() error {
 	var (
-		out  *codec.Buffer
+		out  *codec.Body
 		rest bool
 		err  error
 	)
@@ -122,8 +122,8 @@ func (s *stream) deliver() error {
 
 // read returns the new events, encoded. busy reports whether the cell has
 // changed further since the last of them. The caller releases the buffer.
-func (s *stream) read() (out *codec.Buffer, busy bool, err error) {
-	out = codec.NewBuffer()
+func (s *stream) read() (out *codec.Body, busy bool, err error) {
+	out = codec.NewBody()
 	found, upTo, err := s.Events.Read(s.After, streamBatch, streamBytes)
 	if err != nil {
 		return out, false, err

@@ -6,12 +6,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mostWaste is how many useless bytes of its body a call may keep. Callers may send many of them and let the call wait.
+// mostWaste is how many useless bytes of its body a call may keep. Callers may
+// send many of them and let the call wait.
 const mostWaste = 1 << 10
 
-// Trim returns a decoded body without the space between its tokens, if
+// Compact returns a decoded body without the space between its tokens, if
 // there may be much. A call keeps its body in case it has to be forwarded.
-func Trim(body []byte) []byte {
+func Compact(body []byte) []byte {
 	if cap(body) <= mostWaste {
 		return body
 	}
