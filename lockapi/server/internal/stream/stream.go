@@ -40,7 +40,7 @@ type unblocked interface {
 	FlushNow() (rest bool, err error)
 }
 
-// stream is a watch whose caller gets server-sent events.
+// stream is a watch that sends server-sent events.
 type stream struct {
 	*Watch
 	ctx  context.Context
@@ -49,7 +49,7 @@ type stream struct {
 	cell string    // the cell's id
 }
 
-// Stream sends server-sent events to out, whose headers have been sent. It ends
+// Stream sends server-sent events to out after the headers. It ends
 // when ctx ends, when the caller is too far behind or does not read, and when
 // this replica stops or must no longer answer from its own state. The caller
 // continues with Last-Event-ID, at any replica. With fresh the stream begins
