@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/call"
+	"github.com/stoutlock/stout/client/internal/timing"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -61,7 +63,7 @@ func (a *acquisition) askUntilGranted(ctx context.Context) (lockapi.Grant, error
 	o, now := &a.opts, a.s.c.clock.now
 	end := now() + o.wait
 	over := errWaitOver
-	for pause := (backoff{}); ; {
+	for pause := (timing.Backoff{}); ; {
 		wait := longPoll
 		switch {
 		case o.wait > 0:
@@ -83,7 +85,7 @@ func (a *acquisition) askUntilGranted(ctx context.Context) (lockapi.Grant, error
 		grant, err := a.ask(ctx)
 		over = errWaitOver
 		switch {
-		case errors.Is(err, errCut):
+		case errors.Is(err, call.ErrCut):
 			over = errUnheard
 			if err := a.s.Err(); err != nil {
 				return grant, err
@@ -91,15 +93,15 @@ func (a *acquisition) askUntilGranted(ctx context.Context) (lockapi.Grant, error
 		case errors.Is(err, lockapi.CodeSessionNotFound):
 			return grant, a.s.expire()
 		case errors.Is(err, lockapi.CodeConflict) && a.inPart(ctx):
-			sleep(ctx, pause.next())
+			timing.Sleep(ctx, pause.Next())
 		case err != nil:
 			return grant, err
 		case grant.State == lockapi.StateHeld:
 			return grant, nil
 		case now()-asked < wait:
-			sleep(ctx, pause.next()) // the answer came too soon: do not repeat without a pause
+			timing.Sleep(ctx, pause.Next()) // the answer came too soon: do not repeat without a pause
 		default:
-			pause.reset()
+			pause.Reset(0)
 		}
 	}
 }
@@ -113,24 +115,24 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 	}
 	defer a.disarm()
 	q := a.acquireCall(&a.req, &grant)
-	q.wait, q.cut = time.Duration(a.req.WaitMS)*time.Millisecond, under
+	q.Wait, q.Cut = time.Duration(a.req.WaitMS)*time.Millisecond, under
 	if a.req.Queue {
-		over := a.s.c.clock.now() + q.wait
-		q.renew = func(q *call) {
+		over := a.s.c.clock.now() + q.Wait
+		q.Renew = func(q *call.Call) {
 			// A proxy may end each attempt early. The last attempt must be
 			// answered when the wait is over, so it requests a shorter wait.
-			q.wait = min(q.wait, max(over-a.s.c.clock.now(), time.Millisecond))
-			a.req.WaitMS = q.wait.Milliseconds()
-			q.body = encode(&a.req)
+			q.Wait = min(q.Wait, max(over-a.s.c.clock.now(), time.Millisecond))
+			a.req.WaitMS = q.Wait.Milliseconds()
+			q.Body = encode(&a.req)
 		}
 	}
 	settle := a.withdrawAtEnd(ctx, cut)
-	err = a.s.c.calls.do(ctx, &q)
+	err = a.s.c.calls.Do(ctx, &q)
 	settle()
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // the withdrawal may have released what the answer grants
 	}
-	a.unsettled = a.unsettled || q.unsettled
+	a.unsettled = a.unsettled || q.Unanswered
 	a.resting = !a.unsettled && leavesNothing(err)
 	if errors.Is(err, lockapi.CodeLockHeld) && ctx.Err() != nil {
 		err = context.Cause(ctx) // our own withdrawal from the queue ended the call
@@ -139,10 +141,10 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 }
 
 // acquireCall returns the call that requests the lock.
-func (a *acquisition) acquireCall(req *lockapi.LockRequest, grant *lockapi.Grant) call {
-	return call{
-		method: http.MethodPut, path: lockapi.RouteLocks + a.path, body: encode(req), out: grant,
-		check: verifyGrant, want: a.wanted(req), settles: seenThrough,
+func (a *acquisition) acquireCall(req *lockapi.LockRequest, grant *lockapi.Grant) call.Call {
+	return call.Call{
+		Method: http.MethodPut, Path: lockapi.RouteLocks + a.path, Body: encode(req), Out: grant,
+		Check: verifyGrant, Required: a.wanted(req), Settles: call.AnyRefusal,
 	}
 }
 
@@ -170,7 +172,7 @@ func (a *acquisition) withdrawAtEnd(ctx context.Context, cut context.CancelFunc)
 		if a.withdrawn = a.withdraw(ctx); a.withdrawn == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), lateAnswer)
 			defer cancel()
-			_ = await(ctx, answered)
+			_ = timing.Await(ctx, answered)
 		}
 	})
 	return func() {
@@ -199,17 +201,17 @@ func (a *acquisition) withdraw(ctx context.Context) (err error) {
 	a.claims(func(path string, _ uint64) {
 		if err == nil {
 			q := releaseCall(path, a.s.id, a.handle, 0)
-			err = a.s.c.calls.do(ctx, &q)
+			err = a.s.c.calls.Do(ctx, &q)
 		}
 	})
 	return err
 }
 
 // bounded makes a cleanup call, within settleTime, even if ctx has ended.
-func (s *Session) bounded(ctx context.Context, q *call) error {
+func (s *Session) bounded(ctx context.Context, q *call.Call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	return s.c.calls.do(ctx, q)
+	return s.c.calls.Do(ctx, q)
 }
 
 // leave removes the acquisition from the cell.
@@ -230,9 +232,9 @@ func (a *acquisition) leave(ctx context.Context) {
 
 // explain converts the reason why Lock gave up into the error that it returns.
 func (a *acquisition) explain(ctx context.Context, err error) error {
-	var given *callError
+	var given *call.CallError
 	switch {
-	case errors.As(err, &given) && given.last != nil:
+	case errors.As(err, &given) && given.Last != nil:
 		return err // the cell was not reached, so it is unknown whether the lock is held
 	case errors.Is(err, errWaitOver):
 		return a.heldError(ctx, given == nil && !errors.Is(err, errUnheard))
@@ -272,6 +274,6 @@ func (a *acquisition) heldError(ctx context.Context, answered bool) error {
 
 // look reads a lock.
 func (s *Session) look(ctx context.Context, path string) (lock lockapi.Lock, err error) {
-	q := call{method: http.MethodGet, path: lockapi.RouteLocks + path, out: &lock, check: verifyLock, want: wanted{path: path}}
+	q := call.Call{Method: http.MethodGet, Path: lockapi.RouteLocks + path, Out: &lock, Check: verifyLock, Required: call.Required{Path: path}}
 	return lock, s.bounded(ctx, &q)
 }

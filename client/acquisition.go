@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -100,9 +101,9 @@ func (s *Session) newAcquisition(path string, o lockOptions) (*acquisition, erro
 }
 
 // wanted returns what the answer to a request for the lock must match.
-func (a *acquisition) wanted(req *lockapi.LockRequest) wanted {
-	return wanted{
-		path: a.path, session: req.Session, handle: a.handle, mode: req.Mode, queue: req.Queue, above: a.above, with: req.With,
+func (a *acquisition) wanted(req *lockapi.LockRequest) call.Required {
+	return call.Required{
+		Path: a.path, Session: req.Session, Handle: a.handle, Mode: req.Mode, Queue: req.Queue, LastToken: a.above, With: req.With,
 	}
 }
 

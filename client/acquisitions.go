@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"

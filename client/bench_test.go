@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -89,14 +90,15 @@ func benchClient(b *testing.B, via, status, body string) *Client {
 			go parrot(conn, usual, released)
 		}
 	}()
-	c, err := New(url)
+	config := Config{URLs: []string{url}}
+	if via == "transport" {
+		config.Transport = new(http.Transport)
+	}
+	c, err := config.New()
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { c.Close() })
-	if via == "transport" {
-		c.calls.router.pick().to.addr = ""
-	}
 	b.ReportAllocs()
 	return c
 }

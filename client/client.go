@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client/internal/bridge"
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -22,8 +23,8 @@ import (
 // first, errors.Is holds with the context's error, and with ErrNoMaster
 // (certainly no effect) or ErrOutcomeUnknown.
 type Client struct {
-	calls   caller
-	scheme  string // of a host:port without one
+	calls   *call.Caller
+	metrics Metrics
 	limiter limiter
 	sharing sharing // of keepalives
 	feeds   feeds   // of watches
@@ -43,8 +44,7 @@ type Client struct {
 // ends no session, since a program may work under a lock without keeping the
 // values.
 func (c *Client) Close() error {
-	c.calls.finder.close()
-	c.calls.close()
+	c.calls.Close()
 	return nil
 }
 
@@ -54,8 +54,8 @@ func (c *Client) ReadLock(ctx context.Context, path string, opts ...ReadOption) 
 	if err := lockapi.ValidatePath(path); err != nil {
 		return out, err
 	}
-	q := call{path: lockapi.RouteLocks + path, out: &out, check: verifyLock, want: wanted{path: path}}
-	err = c.read(ctx, q, queueQuery(opts), opts)
+	q := call.Call{Path: lockapi.RouteLocks + path, Out: &out, Check: verifyLock, Required: call.Required{Path: path}}
+	err = c.read(ctx, &q, queueQuery(opts), opts)
 	return out, err
 }
 
@@ -75,15 +75,15 @@ func (c *Client) CheckSequencer(ctx context.Context, sequencer string, opts ...R
 	if _, err := lockapi.ParseSequencer(sequencer); err != nil {
 		return out, err
 	}
-	err = c.read(ctx, call{path: lockapi.RouteSequencers, out: &out}, url.Values{"value": {sequencer}}, opts)
+	err = c.read(ctx, &call.Call{Path: lockapi.RouteSequencers, Out: &out}, url.Values{"value": {sequencer}}, opts)
 	return out, err
 }
 
 // read makes a GET call with the options of a read.
-func (c *Client) read(ctx context.Context, q call, query url.Values, opts []ReadOption) error {
-	q.stale = bridge.MakeReadOptions(opts).Stale
-	q.method, q.query = http.MethodGet, readQuery(query, q.stale).Encode()
-	return c.calls.do(ctx, &q)
+func (c *Client) read(ctx context.Context, q *call.Call, query url.Values, opts []ReadOption) error {
+	q.Stale = bridge.MakeReadOptions(opts).Stale
+	q.Method, q.Query = http.MethodGet, readQuery(query, q.Stale).Encode()
+	return c.calls.Do(ctx, q)
 }
 
 // encode returns the JSON of a request; requests always have a JSON form.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,11 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/internal/boottime"
-	"github.com/stoutlock/stout/internal/dial"
-	"github.com/stoutlock/stout/lockapi"
 )
 
 // DefaultGrace is how long a session in jeopardy keeps trying to reach the cell
@@ -127,60 +128,30 @@ func (c Config) New() (*Client, error) {
 	if c.Resolver == nil {
 		c.Resolver = net.DefaultResolver
 	}
-	fixed, names, err := c.given(scheme)
-	if err != nil {
-		return nil, err
-	}
-	out := &Client{grace: c.Grace, log: c.Logger, clock: clock{now: c.Clock}, scheme: scheme}
-	if out.grace == 0 {
-		out.grace = DefaultGrace
-	}
-	if c.Metrics == nil {
-		c.Metrics = noMetrics{}
-	}
+	out := &Client{grace: cmp.Or(c.Grace, DefaultGrace), log: c.Logger, clock: clock{now: c.Clock}, metrics: c.Metrics}
 	if out.log == nil {
 		out.log = slog.New(slog.DiscardHandler)
 	}
 	if out.clock.now == nil {
 		out.clock = clock{boottime.Now, true}
 	}
-	d := &dial.Dialer{KeepAlive: probing}
-	transports := map[string]*transport{"": newTransport(d, source, "")}
-	for _, n := range names {
-		if n.scheme == "https" && transports[n.cert] == nil {
-			transports[n.cert] = newTransport(d, source, n.cert)
-		}
+	var err error
+	out.calls, err = call.New(call.Settings{
+		URLs: c.URLs, OnlyURLs: c.OnlyURLs, Resolver: c.Resolver, Scheme: scheme, TLS: source, Transport: c.Transport,
+		AnyCell: c.AnyCell, UserAgent: c.UserAgent, Token: c.Token, Tracer: c.Tracer, Metrics: c.Metrics, Log: out.log, Now: out.clock.now,
+	})
+	if err != nil {
+		return nil, err
 	}
-	transports[""].given = c.Transport
-	out.calls = caller{
-		router: newRouter(fixed, out.clock.now), transports: transports, clock: out.clock, log: out.log,
-		cell: sameCell{any: c.AnyCell, now: out.clock.now}, token: c.Token, tracer: c.Tracer, metrics: c.Metrics,
-		direct: makeHeaders(c.UserAgent, lockapi.ForwardNever), forward: makeHeaders(c.UserAgent, ""),
+	if out.metrics == nil {
+		out.metrics = noMetrics{}
 	}
-	out.calls.finder = newFinder(&out.calls, fixed, names, c.Resolver, !c.OnlyURLs)
-	out.calls.router.finder, out.calls.router.probe = out.calls.finder, out.calls.probe
 	return out, nil
 }
 
-// given parses URLs.
-func (c *Config) given(scheme string) (fixed []*endpoint, names []*dnsName, err error) {
-	for _, text := range c.URLs {
-		if !isName(text) {
-			e, err := givenEndpoint(text, scheme)
-			if err != nil {
-				return nil, nil, err
-			}
-			fixed = append(fixed, e)
-			continue
-		}
-		n, err := parseName(text, scheme)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case c.Transport != nil && n.scheme == "https":
-			return nil, nil, fmt.Errorf("stout: %q with a Transport: a Transport cannot verify certificates against that name; give TLS or TLSSource instead of the Transport, or URLs", text)
-		}
-		names = append(names, n)
-	}
-	return fixed, names, nil
+// Resolver resolves DNS names; *net.Resolver is one. Its methods return when
+// their context ends.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	LookupSRV(ctx context.Context, service, proto, name string) (cname string, addrs []*net.SRV, err error)
 }

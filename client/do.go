@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"errors"
+
+	"github.com/stoutlock/stout/client/internal/timing"
 )
 
 // Do acquires a lock as Lock does, calls work while it is held, and releases
@@ -50,6 +52,6 @@ func both(a, b error) error {
 
 // within returns a context that ends with ctx and with the hold.
 func (h *Held) within(ctx context.Context) (_ context.Context, end func()) {
-	ctx, cut, done := join(ctx, h.ctx)
+	ctx, cut, done := timing.Join(ctx, h.ctx)
 	return &guarded{Context: ctx, end: cut, h: h}, done
 }

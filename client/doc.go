@@ -212,13 +212,8 @@
 // The types of this package, and the duty of each:
 //
 //	Client             shared by its sessions
-//	  caller           makes calls: repeats them, follows the master
-//	    call           one call: its request and the record of its attempts
-//	    hedge          asks other replicas for a call when one is silent
-//	    router         chooses the route: the endpoint, or one that forwards
-//	    finder         finds endpoints by DNS and by asking the cell
-//	    transport      owns the connections to endpoints
-//	    sameCell       refuses answers of another cell
+//	  call.Caller      makes calls: repeats them, follows the master
+//	    call.Call      one call: its request and the record of its attempts
 //	  bridged          makes the calls of package admin
 //	  limiter          bounds how many sessions make an immediate call at a time
 //	  high             the highest token, and the highest revision, seen

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -63,7 +64,13 @@ var (
 	// ErrNoAnswer: no replica answered until the context ended. It comes with
 	// ErrNoMaster or ErrOutcomeUnknown. Without it, replicas answered, but did
 	// not know a master that did.
-	ErrNoAnswer = errors.New("no replica answered")
+	ErrNoAnswer = call.ErrNoAnswer
+	// ErrOtherCell reports that the configured replicas answer as a different cell
+	// than before: for example, the cell was restored from a backup, or its
+	// addresses were reused. The client's sessions, locks, tokens and revisions
+	// belong to the former cell. To use the other one, make a new client, or set
+	// Config.AnyCell.
+	ErrOtherCell = call.ErrOtherCell
 	// ErrSessionExpired: the session is over, because the cell reported it as
 	// gone or because the grace period ran out without an answer from the cell.
 	ErrSessionExpired = errors.New("stout: the session has expired")

@@ -1,30 +1,25 @@
 package client
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/call"
+	"github.com/stoutlock/stout/client/internal/timing"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 // Internals that the external tests use.
 
 const (
-	FirstLook   = firstLook
-	HedgeAfter  = hedgeAfter
 	LateAnswer  = lateAnswer
-	LeastLook   = leastLook
 	LongPoll    = longPoll
 	LongestWait = longestWait
-	LookupTime  = lookupTime
 	LostTime    = lostTime
-	MostAbsence = mostAbsence
-	MostFound   = mostFound
-	MostPause   = mostPause
-	MostPenalty = mostPenalty
+	MostPause   = timing.MaxBackoff
 	ReleaseTime = releaseTime
 	SettleTime  = settleTime
 	WaitSlack   = waitSlack
@@ -32,7 +27,18 @@ const (
 	WindowSize  = windowSize
 )
 
-var Sleep = sleep
+// The constants of package call.
+const (
+	FirstLook   = 2 * time.Second
+	HedgeAfter  = 300 * time.Millisecond
+	LeastLook   = 5 * time.Second
+	LookupTime  = 5 * time.Second
+	MostAbsence = 30 * time.Second
+	MostFound   = 32
+	MostPenalty = time.Minute
+)
+
+var Sleep = timing.Sleep
 
 // Prefix returns the prefix of the handles of the session's locks.
 func (s *Session) Prefix() string { return s.locks.prefix }
@@ -56,18 +62,18 @@ func (h *Held) Mutexes() []*sync.Mutex {
 // Session returns the hold's session.
 func (h *Held) Session() *Session { return h.a.s }
 
-// RoundTripTo reads a lock at one replica: over one of the client's own
-// connections if direct, otherwise through its transport.
-func (c *Client) RoundTripTo(ctx context.Context, url string, direct bool) (int, error) {
-	e, err := givenEndpoint(url, c.scheme)
-	if err != nil {
-		return 0, err
-	}
+// ReadAt reads a lock at one replica: over one of the client's own connections
+// if direct, otherwise through its net/http transport, as streams do.
+func (c *Client) ReadAt(ctx context.Context, url string, direct bool) error {
+	q := call.Call{Method: http.MethodGet, Path: lockapi.RouteLocks + "/a"}
 	if !direct {
-		e.addr = ""
+		q.StreamType = "text/plain"
 	}
-	a, err := c.calls.roundTrip(ctx, &route{to: e}, &call{method: http.MethodGet, path: lockapi.RouteLocks + "/a"}, time.Minute, new(bytes.Buffer))
-	return a.StatusCode, err
+	err := c.calls.At(ctx, url, &q)
+	if q.Stream != nil {
+		err = errors.Join(err, q.Stream.Body.Close())
+	}
+	return err
 }
 
 // Sessions returns how many sessions the limiter counts.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/stoutlock/stout/client/internal/bridge"
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -25,24 +26,27 @@ func (c *Client) Get(ctx context.Context, path string, opts ...ReadOption) (File
 	if err := lockapi.ValidatePath(path); err != nil {
 		return File{}, err
 	}
-	var out fileAnswer
-	q := call{path: lockapi.RouteFiles + path, out: &out, check: verifyFile, want: wanted{path: path}}
-	if err := c.readDated(ctx, q, url.Values{"as": {"json"}}, opts); err != nil {
+	var out lockapi.File
+	q := call.Call{Path: lockapi.RouteFiles + path, Out: &out, Check: verifyFile, Required: call.Required{Path: path}}
+	if err := c.readDated(ctx, &q, url.Values{"as": {"json"}}, opts); err != nil {
 		return File{}, err
 	}
-	if !bridge.MakeReadOptions(opts).Stale { // a replica may be ahead of the master
-		c.seen.note(out.asOf)
-	}
-	return fileOf(&out.File, out.asOf), nil
+	return fileOf(&out, q.AsOf), nil
 }
 
 // readDated is a read with a revision in its answer. A linearizable read must
 // be at least as new as the client's earlier results.
-func (c *Client) readDated(ctx context.Context, q call, query url.Values, opts []ReadOption) error {
-	if !bridge.MakeReadOptions(opts).Stale {
-		q.want.since = c.seen.highest()
+func (c *Client) readDated(ctx context.Context, q *call.Call, query url.Values, opts []ReadOption) error {
+	q.Dated = true
+	stale := bridge.MakeReadOptions(opts).Stale
+	if !stale {
+		q.Required.Since = c.seen.highest()
 	}
-	return c.read(ctx, q, query, opts)
+	err := c.read(ctx, q, query, opts)
+	if err == nil && !stale { // a replica may be ahead of the master
+		c.seen.note(q.AsOf)
+	}
+	return err
 }
 
 // Put writes a whole file, whether or not it exists, and returns its new stat.

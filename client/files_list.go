@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/stoutlock/stout/client/internal/bridge"
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -61,7 +62,7 @@ func (c *Client) ReadDir(ctx context.Context, dir string, opts ...ReadOption) it
 }
 
 // entries yields the files and directories of a page in one order.
-func (p *listAnswer) entries() iter.Seq[DirEntry] {
+func (p *filePage) entries() iter.Seq[DirEntry] {
 	return func(yield func(DirEntry) bool) {
 		files, dirs := p.Files, p.Dirs
 		for len(files)+len(dirs) > 0 {
@@ -79,8 +80,14 @@ func (p *listAnswer) entries() iter.Seq[DirEntry] {
 	}
 }
 
+// filePage is a page of a list, with the revision at which it was read.
+type filePage struct {
+	lockapi.FileList
+	asOf uint64
+}
+
 // filePages yields a list's pages.
-func (c *Client) filePages(ctx context.Context, prefix string, rolled bool, opts []ReadOption) iter.Seq2[*listAnswer, error] {
+func (c *Client) filePages(ctx context.Context, prefix string, rolled bool, opts []ReadOption) iter.Seq2[*filePage, error] {
 	query := url.Values{"limit": {strconv.Itoa(lockapi.MaxListLimit)}}
 	if prefix != "" {
 		query.Set("prefix", prefix)
@@ -91,18 +98,16 @@ func (c *Client) filePages(ctx context.Context, prefix string, rolled bool, opts
 	if bridge.MakeReadOptions(opts).Contents {
 		query.Set("content", "true")
 	}
-	return func(yield func(*listAnswer, error) bool) {
+	return func(yield func(*filePage, error) bool) {
 		query.Del("after")
 		for {
-			page := new(listAnswer)
-			q := call{path: lockapi.RouteFiles, out: page, check: verifyFileList, want: wanted{path: prefix, after: query.Get("after")}}
-			if err := c.readDated(ctx, q, query, opts); err != nil {
+			page := new(filePage)
+			q := call.Call{Path: lockapi.RouteFiles, Out: &page.FileList, Check: verifyFileList, Required: call.Required{Path: prefix, After: query.Get("after")}}
+			if err := c.readDated(ctx, &q, query, opts); err != nil {
 				yield(nil, err)
 				return
 			}
-			if !bridge.MakeReadOptions(opts).Stale { // a replica may be ahead of the master
-				c.seen.note(page.asOf)
-			}
+			page.asOf = q.AsOf
 			if !yield(page, nil) || page.Next == "" {
 				return
 			}

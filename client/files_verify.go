@@ -6,27 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// dated is an answer with the cell's revision in its header.
-type dated interface{ date(revision uint64) }
-
-// fileAnswer is the answer to a read of a file.
-type fileAnswer struct {
-	lockapi.File
-	asOf uint64
-}
-
-func (a *fileAnswer) date(revision uint64) { a.asOf = revision }
-
-// listAnswer is a page of a list.
-type listAnswer struct {
-	lockapi.FileList
-	asOf uint64
-}
-
-func (a *listAnswer) date(revision uint64) { a.asOf = revision }
 
 // wrongDate describes what is wrong with the revision of a read, "" if it is
 // right.
@@ -65,50 +47,44 @@ func isHex(text string, b []byte) bool {
 	return string(digits[:hex.Encode(digits[:], b)]) == text
 }
 
-func verifyFile(q *call) string {
-	a := q.out.(*fileAnswer)
-	if a.Path != q.want.path {
+func verifyFile(q *call.Call) string {
+	a := q.Out.(*lockapi.File)
+	if a.Path != q.Required.Path {
 		return fmt.Sprintf("the file %q", lockapi.Clip(a.Path))
 	}
-	if wrong := wrongDate(a.asOf, max(q.want.since, a.Revision)); wrong != "" {
+	if wrong := wrongDate(q.AsOf, max(q.Required.Since, a.Revision)); wrong != "" {
 		return wrong
 	}
 	if wrong := wrongStat(&a.FileStat); wrong != "" {
 		return wrong
 	}
-	return wrongContent(&a.FileStat, a.File.Bytes())
+	return wrongContent(&a.FileStat, a.Bytes())
 }
 
-func verifyWritten(q *call) string {
-	s, want := q.out.(*lockapi.FileStat), &q.want
-	name := want.path
-	if want.sequential {
+func verifyWritten(q *call.Call) string {
+	s, want := q.Out.(*lockapi.FileStat), &q.Required
+	name := want.Path
+	if want.Sequential {
 		name += fmt.Sprintf("%0*d", lockapi.SequentialDigits, s.Revision)
 	}
 	switch {
 	case s.Path != name:
 		return fmt.Sprintf("the writing of %q at revision %d", lockapi.Clip(s.Path), s.Revision)
-	case s.Revision <= want.since:
-		return fmt.Sprintf("revision %d, though revision %d was seen before; they only grow, so the state of the cell has gone back, or this is another cell", s.Revision, want.since)
-	case (want.created || want.sequential) && s.Generation != 1:
+	case s.Revision <= want.Since:
+		return fmt.Sprintf("revision %d, though revision %d was seen before; they only grow, so the state of the cell has gone back, or this is another cell", s.Revision, want.Since)
+	case (want.Created || want.Sequential) && s.Generation != 1:
 		return fmt.Sprintf("generation %d of a file that was to be created", s.Generation)
 	}
 	if wrong := wrongStat(s); wrong != "" {
 		return wrong
 	}
-	return wrongContent(s, want.content)
+	return wrongContent(s, want.Content)
 }
 
-// wrongCurrent describes what is wrong with the present file in a refusal, if
-// the call asked for the whole file.
-func (q *call) wrongCurrent(err error) string {
-	refused, ok := err.(*lockapi.Error)
-	if !ok || !q.want.current || refused.Code != lockapi.CodePrecondition || refused.Current == nil {
-		return ""
-	}
-	f := refused.Current
+// verifyCurrent checks the whole file in a refusal.
+func verifyCurrent(q *call.Call, f *lockapi.File) string {
 	switch {
-	case f.Path != q.want.path:
+	case f.Path != q.Required.Path:
 		return fmt.Sprintf("the file %q", lockapi.Clip(f.Path))
 	case f.Content == nil && f.ContentBase64 == nil:
 		return "a file without its content"
@@ -119,9 +95,9 @@ func (q *call) wrongCurrent(err error) string {
 	return wrongContent(&f.FileStat, f.Bytes())
 }
 
-func verifyDeleted(q *call) string {
+func verifyDeleted(q *call.Call) string {
 	deleted, revision := false, uint64(0)
-	switch out := q.out.(type) {
+	switch out := q.Out.(type) {
 	case *lockapi.FileDeleted:
 		deleted, revision = out.Deleted, out.Revision
 	case *deletedBelow:
@@ -130,27 +106,27 @@ func verifyDeleted(q *call) string {
 			return fmt.Sprintf("the deletion of %d files", out.Deleted)
 		}
 	}
-	if deleted && (revision <= q.want.since || revision > lockapi.MaxToken) {
-		return fmt.Sprintf("a deletion at revision %d, though revision %d was seen before", revision, q.want.since)
+	if deleted && (revision <= q.Required.Since || revision > lockapi.MaxToken) {
+		return fmt.Sprintf("a deletion at revision %d, though revision %d was seen before", revision, q.Required.Since)
 	}
 	return ""
 }
 
-func verifyFileList(q *call) string {
-	a, want := q.out.(*listAnswer), &q.want
-	if a.Next != "" && a.Next <= want.after {
-		return fmt.Sprintf("that the page after %q ends at %q, so the list makes no progress", lockapi.Clip(want.after), lockapi.Clip(a.Next))
+func verifyFileList(q *call.Call) string {
+	a, want := q.Out.(*lockapi.FileList), &q.Required
+	if a.Next != "" && a.Next <= want.After {
+		return fmt.Sprintf("that the page after %q ends at %q, so the list makes no progress", lockapi.Clip(want.After), lockapi.Clip(a.Next))
 	}
-	last, newest := want.after, want.since
+	last, newest := want.After, want.Since
 	for i := range a.Files {
 		f := &a.Files[i]
-		if f.Path <= last || !strings.HasPrefix(f.Path, want.path) {
-			return fmt.Sprintf("file %q behind %q in a list of what begins with %q", lockapi.Clip(f.Path), lockapi.Clip(last), lockapi.Clip(want.path))
+		if f.Path <= last || !strings.HasPrefix(f.Path, want.Path) {
+			return fmt.Sprintf("file %q behind %q in a list of what begins with %q", lockapi.Clip(f.Path), lockapi.Clip(last), lockapi.Clip(want.Path))
 		}
 		if wrong := wrongStat(&f.FileStat); wrong != "" {
 			return wrong
 		}
 		last, newest = f.Path, max(newest, f.Revision)
 	}
-	return wrongDate(a.asOf, newest)
+	return wrongDate(q.AsOf, newest)
 }

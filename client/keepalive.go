@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/call"
+	"github.com/stoutlock/stout/client/internal/timing"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -80,12 +82,12 @@ func (k *keeper) run(ctx context.Context) {
 	defer close(k.stopped)
 	defer k.stop()
 	defer s.c.limiter.count(-1)
-	var pause backoff
+	var pause timing.Backoff
 	for failures := 0; ctx.Err() == nil; {
 		began := s.c.clock.now()
 		news, err := k.keepalive(ctx, failures)
 		switch {
-		case ctx.Err() != nil || errors.Is(err, errCut):
+		case ctx.Err() != nil || errors.Is(err, call.ErrCut):
 		case err == nil:
 			s.reconciler.run(ctx)
 			// A pause follows an answer that came too soon. The answer that ends
@@ -94,19 +96,19 @@ func (k *keeper) run(ctx context.Context) {
 			// sessions idle together, more than the pool keeps.
 			switch {
 			case news:
-				sleep(ctx, began+firstPause-s.c.clock.now())
+				timing.Sleep(ctx, began+timing.MinBackoff-s.c.clock.now())
 			case failures == 0:
-				sleep(ctx, began+s.ttl/20-s.c.clock.now())
+				timing.Sleep(ctx, began+s.ttl/20-s.c.clock.now())
 			}
 			failures = 0
-			pause.reset()
+			pause.Reset(0)
 		case errors.Is(err, lockapi.CodeSessionNotFound):
 			_ = s.expire()
 			return
 		default:
 			s.c.log.Debug("stout: keepalive failed", "session_name", s.name, "error", err)
 			failures++
-			sleep(ctx, pause.next())
+			timing.Sleep(ctx, pause.Next())
 		}
 	}
 }
@@ -122,10 +124,10 @@ func (k *keeper) keepalive(ctx context.Context, failures int) (bool, error) {
 // alone asks one replica, follows its redirects, and processes the answer. The
 // wait ends at the given instant, if it is not 0.
 func (k *keeper) alone(ctx context.Context, failures int, until time.Duration) (bool, error) {
-	var to *route
+	var to *call.Route
 	for hops := 0; ; hops++ {
 		news, next, err := k.ask(ctx, failures, until, to)
-		if to = next; to == nil || hops == mostHops {
+		if to = next; to == nil || hops == call.MostFollowed {
 			return news, err
 		}
 	}
@@ -136,7 +138,7 @@ func (k *keeper) alone(ctx context.Context, failures int, until time.Duration) (
 // redirecting replica may have held the call for most of the lease. The next
 // master gives the session a whole ttl, and would hold the call for the full
 // requested wait.
-func (k *keeper) ask(ctx context.Context, failures int, until time.Duration, r *route) (news bool, next *route, err error) {
+func (k *keeper) ask(ctx context.Context, failures int, until time.Duration, r *call.Route) (news bool, next *call.Route, err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	wait := k.begin(failures, cut)
@@ -144,11 +146,11 @@ func (k *keeper) ask(ctx context.Context, failures int, until time.Duration, r *
 		wait = min(wait, max(until-k.s.c.clock.now(), time.Millisecond)).Truncate(time.Millisecond)
 	}
 	var answer lockapi.Keepalive
-	q := call{
-		method: http.MethodPost, path: lockapi.RouteSessions + "/" + k.s.id + "/keepalive",
-		body: encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: k.ack}),
-		wait: wait, out: &answer,
-		check: verifyKeepalive, want: wanted{epoch: k.epoch.Load()},
+	q := call.Call{
+		Method: http.MethodPost, Path: lockapi.RouteSessions + "/" + k.s.id + "/keepalive",
+		Body: encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: k.ack}),
+		Wait: wait, Out: &answer,
+		Check: verifyKeepalive, Required: call.Required{Epoch: k.epoch.Load()},
 	}
 	sent, next, err := k.s.c.keepAlive(ctx, r, &q, try{failures, k.s.ttl, k.s.lease.remaining, &k.overdue, false})
 	if err != nil {
@@ -171,29 +173,29 @@ type try struct {
 
 // keepAlive makes one attempt of a keepalive, over route r unless that is nil.
 // It returns when it was sent, and the next route if a replica redirects.
-func (c *Client) keepAlive(ctx context.Context, r *route, q *call, t try) (sent time.Duration, next *route, err error) {
-	if q.wait == 0 && !t.shared {
+func (c *Client) keepAlive(ctx context.Context, r *call.Route, q *call.Call, t try) (sent time.Duration, next *call.Route, err error) {
+	if q.Wait == 0 && !t.shared {
 		if !c.limiter.take(ctx) {
-			return 0, nil, errCut
+			return 0, nil, call.ErrCut
 		}
 		defer c.limiter.give()
 	}
 	if r == nil {
-		r = c.calls.router.pick() // not nil: the session was opened there
+		r, _ = c.calls.Route(ctx) // not nil: the session was opened there
 	}
-	q.late, q.overdue = c.answerTime(r, q.wait, t), *t.overdue
-	if t.shared && q.wait == 0 { // leave time for the sessions' own calls, see isHopeless
-		q.late = min(q.late, max(t.remaining()-t.ttl/5, 200*time.Millisecond))
+	q.AnswerTime, q.Delayed = c.answerTime(r, q.Wait, t), *t.overdue
+	if t.shared && q.Wait == 0 { // leave time for the sessions' own calls, see isHopeless
+		q.AnswerTime = min(q.AnswerTime, max(t.remaining()-t.ttl/5, 200*time.Millisecond))
 	}
 	sent = c.clock.now()
-	if t.failures > 0 && t.isUrgent() && !r.alive(sent, q.late) {
-		err = c.calls.urgent(ctx, r, q)
-	} else if err = c.calls.attempt(ctx, r, q); err != nil && ctx.Err() == nil {
-		_, next = c.calls.classify(ctx, r, q, err)
+	if t.failures > 0 && t.isUrgent() && !r.Alive(sent, q.AnswerTime) {
+		err = c.calls.AttemptMany(ctx, r, q)
+	} else {
+		next, err = c.calls.Follow(ctx, r, q)
 	}
-	*t.overdue = q.overdue
+	*t.overdue = q.Delayed
 	if err != nil && ctx.Err() != nil {
-		return 0, nil, errCut
+		return 0, nil, call.ErrCut
 	}
 	return sent, next, err
 }
@@ -226,12 +228,12 @@ func (k *keeper) begin(failures int, cut context.CancelFunc) (wait time.Duration
 // unreachable. It leaves time for other replicas before the lease ends. It
 // grows with the failures and with the answer times on route r; otherwise a
 // slow network could prevent every answer.
-func (c *Client) answerTime(r *route, wait time.Duration, t try) time.Duration {
+func (c *Client) answerTime(r *call.Route, wait time.Duration, t try) time.Duration {
 	if wait > 0 {
-		return min(max(t.ttl/12, r.patience()), max(t.ttl/8, 100*time.Millisecond), 2*time.Second)
+		return min(max(t.ttl/12, r.Patience()), max(t.ttl/8, 100*time.Millisecond), 2*time.Second)
 	}
 	d := min(max(t.ttl/12, 200*time.Millisecond), time.Second)
-	return min(d<<min(t.failures/len(c.calls.router.known.Load().all), 4), 4*time.Second)
+	return min(d<<min(t.failures/len(c.calls.AllKnown()), 4), 4*time.Second)
 }
 
 // renewed processes a keepalive's answer, and reports whether it has new
@@ -246,8 +248,8 @@ func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bo
 		s.reconciler.newMaster = true
 		s.locks.askAgain()
 	}
-	s.c.calls.router.finder.revised(answer.MembersRevision)
-	s.c.calls.metrics.Renewed(s.lease.remaining(), s.ttl)
+	s.c.calls.SawRevision(answer.MembersRevision)
+	s.c.metrics.Renewed(s.lease.remaining(), s.ttl)
 	s.lease.extend(sent + held + milliseconds(answer.TTLMS, s.ttl))
 	for i := range answer.Events {
 		if e := &answer.Events[i]; e.Seq <= lockapi.MaxToken { // a higher one cannot be acknowledged

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/stoutlock/stout/client/internal/timing"
 )
 
 // lease is the local lease of a session: whether the session may be relied
@@ -139,7 +141,7 @@ func (l *lease) awaitSafe(ctx context.Context) error {
 		case Expired:
 			return reason
 		}
-		if err := await(ctx, changed); err != nil {
+		if err := timing.Await(ctx, changed); err != nil {
 			return err
 		}
 	}

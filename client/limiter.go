@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"context"
 	"sync"
+
+	"github.com/stoutlock/stout/client/internal/timing"
 )
 
 // The number of a client's sessions that make an immediate call at a time: one
@@ -61,7 +63,7 @@ func (l *limiter) take(ctx context.Context) bool {
 	element := l.queue.PushBack(mine)
 	l.next()
 	l.mu.Unlock()
-	if await(ctx, mine) == nil {
+	if timing.Await(ctx, mine) == nil {
 		return true
 	}
 	l.mu.Lock()

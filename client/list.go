@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/stoutlock/stout/client/internal/bridge"
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -20,7 +21,7 @@ func (c *Client) ListLocks(ctx context.Context, prefix string, opts ...ReadOptio
 	}
 	return bridge.Pages(query, func(q url.Values) ([]lockapi.Lock, string, error) {
 		var page lockapi.LockList
-		err := c.read(ctx, call{path: lockapi.RouteLocks, out: &page}, q, opts)
+		err := c.read(ctx, &call.Call{Path: lockapi.RouteLocks, Out: &page}, q, opts)
 		return page.Locks, page.Next, err
 	})
 }

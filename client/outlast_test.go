@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/stoutlock/stout/client/internal/call"
 )
 
 // foreign is a context of the caller's own type; its methods may do anything.
@@ -25,11 +27,11 @@ func TestCutRunsNoneOfTheCallersCode(t *testing.T) {
 	asked := 0
 	out, cut, done := outlast(foreign{caller, func() { asked++ }}, time.Minute)
 	before := asked
-	cut(errCut)
+	cut(call.ErrCut)
 	if asked != before {
 		t.Errorf("the caller's context was used %d times", asked-before)
 	}
-	if !errors.Is(context.Cause(out), errCut) {
+	if !errors.Is(context.Cause(out), call.ErrCut) {
 		t.Errorf("the cause is %v", context.Cause(out))
 	}
 	done()

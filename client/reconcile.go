@@ -147,7 +147,7 @@ func (r *reconciler) settle(ctx context.Context, held map[claim]uint64, state *l
 	}
 	for _, one := range orphans {
 		q := releaseCall(one.path, r.s.id, one.handle, 0)
-		if err := r.s.c.calls.do(ctx, &q); err != nil {
+		if err := r.s.c.calls.Do(ctx, &q); err != nil {
 			return false
 		}
 	}
@@ -161,7 +161,7 @@ func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
 	req.WaitMS, req.Queue = 0, false
 	var grant lockapi.Grant
 	q := a.acquireCall(&req, &grant)
-	err := r.s.c.calls.do(ctx, &q)
+	err := r.s.c.calls.Do(ctx, &q)
 	answered := err == nil || leavesNothing(err) || len(a.with) > 0 && errors.Is(err, lockapi.CodeConflict) // one of several is lost
 	switch {
 	case errors.Is(err, lockapi.CodeSessionNotFound):
@@ -169,7 +169,7 @@ func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
 	case answered && (err != nil || grant.Token != token):
 		a.loseGrant(token) // it had been revoked before
 	}
-	if q.unsettled || !a.isHeld() {
+	if q.Unanswered || !a.isHeld() {
 		r.expectOrphans() // the request may have been granted since
 	}
 	return answered

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/call"
+	"github.com/stoutlock/stout/client/internal/timing"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -44,7 +46,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 		}
 		released, err := a.tryRelease(ctx, end)
 		switch {
-		case errors.Is(err, errCut):
+		case errors.Is(err, call.ErrCut):
 			continue // there is a new master, or the session is over
 		case err == nil && released:
 			a.forget()
@@ -91,8 +93,8 @@ func (a *acquisition) beginRelease() error {
 func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, error) {
 	ctx, cut, done := outlast(ctx, time.Until(end))
 	defer done()
-	if a.arm(func() { cut(errCut) }) != nil {
-		return false, errCut
+	if a.arm(func() { cut(call.ErrCut) }) != nil {
+		return false, call.ErrCut
 	}
 	defer a.disarm()
 	r := &a.release
@@ -119,17 +121,34 @@ func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, erro
 func (r *release) call(ctx context.Context, a *acquisition, path string, token uint64, repeated bool) (bool, error) {
 	var answer lockapi.Released
 	q := releaseCall(path, a.s.id, a.handle, token)
-	q.out = &answer
-	err := a.s.c.calls.do(ctx, &q)
-	r.repeated = r.repeated || q.unsettled
-	return answer.Released || repeated || q.unsettled, err
+	q.Out = &answer
+	err := a.s.c.calls.Do(ctx, &q)
+	r.repeated = r.repeated || q.Unanswered
+	return answer.Released || repeated || q.Unanswered, err
 }
 
 // releaseCall returns the call that ends a hold or a position in a queue.
-func releaseCall(path, session, handle string, token uint64) call {
+func releaseCall(path, session, handle string, token uint64) call.Call {
 	query := "session=" + url.QueryEscape(session) + "&handle=" + url.QueryEscape(handle)
 	if token != 0 {
 		query += "&token=" + strconv.FormatUint(token, 10)
 	}
-	return call{method: http.MethodDelete, path: lockapi.RouteLocks + path, query: query, settles: seenThrough}
+	return call.Call{Method: http.MethodDelete, Path: lockapi.RouteLocks + path, Query: query, Settles: call.AnyRefusal}
+}
+
+// outlast returns a context for cleanup that lasts as long as ctx, and at least
+// d from now, even if ctx has ended. cut ends it, and may be called under a
+// lock: it never calls a method of ctx, which is the caller's code. done ends
+// it, too, and releases ctx.
+func outlast(ctx context.Context, d time.Duration) (out context.Context, cut context.CancelCauseFunc, done func()) {
+	out, cut = context.WithCancelCause(context.WithoutCancel(ctx))
+	if ctx.Done() == nil {
+		return out, cut, func() { cut(nil) }
+	}
+	end := time.Now().Add(d)
+	stop := context.AfterFunc(ctx, func() {
+		timing.Sleep(out, time.Until(end))
+		cut(nil)
+	})
+	return out, cut, func() { stop(); cut(nil) }
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -69,17 +70,17 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 		return nil, err
 	}
 	var opened lockapi.Session
-	q := call{
-		method: http.MethodPost, path: lockapi.RouteSessions, body: encode(req),
-		out: &opened, check: verifyOpened, want: wanted{ttlMS: req.TTLMS},
+	q := call.Call{
+		Method: http.MethodPost, Path: lockapi.RouteSessions, Body: encode(req),
+		Out: &opened, Check: verifyOpened, Required: call.Required{TtlMS: req.TTLMS},
 	}
-	q.under(rand.Text())
-	if err := c.calls.do(ctx, &q); err != nil {
+	q.Under(rand.Text())
+	if err := c.calls.Do(ctx, &q); err != nil {
 		return nil, err
 	}
 	// The server counts from the opening. If there were several attempts, any of
 	// them may have opened the session, so the lease counts from the first.
-	s := c.startSession(context.WithoutCancel(ctx), opened, q.firstSent)
+	s := c.startSession(context.WithoutCancel(ctx), opened, q.FirstSent)
 	if err := s.lease.awaitSafe(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
@@ -91,7 +92,7 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 func (c *Client) startSession(ctx context.Context, opened lockapi.Session, sent time.Duration) *Session {
 	s := c.newSession(opened)
 	ctx, s.keeper.stop = context.WithCancel(ctx)
-	c.calls.metrics.Session(Expired, Safe)
+	c.metrics.Session(Expired, Safe)
 	s.lease.start(max(sent+s.ttl, c.clock.now())) // a jeopardy, if it is one, begins now
 	c.limiter.count(1)
 	go s.keeper.run(ctx)
@@ -110,15 +111,15 @@ func (c *Client) newSession(opened lockapi.Session) *Session {
 
 // read reads the state of the session in the cell.
 func (s *Session) read(ctx context.Context) (out lockapi.SessionState, err error) {
-	q := call{path: lockapi.RouteSessions + "/" + s.id, out: &out, check: verifyState, want: wanted{session: s.id}}
-	err = s.c.read(ctx, q, nil, nil)
+	q := call.Call{Path: lockapi.RouteSessions + "/" + s.id, Out: &out, Check: verifyState, Required: call.Required{Session: s.id}}
+	err = s.c.read(ctx, &q, nil, nil)
 	return out, err
 }
 
 // onLease applies a change of the lease's state to the other parts. The lease's
 // mutex is held.
 func (s *Session) onLease(was, state State, reason error) {
-	s.c.calls.metrics.Session(was, state)
+	s.c.metrics.Session(was, state)
 	log := s.c.log.With("session_name", s.name)
 	switch state {
 	case Safe:
@@ -206,7 +207,7 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	ctx, _, done := outlast(ctx, releaseTime)
 	defer done()
-	return s.c.calls.do(ctx, &call{method: http.MethodDelete, path: lockapi.RouteSessions + "/" + s.id, status: http.StatusNoContent})
+	return s.c.calls.Do(ctx, &call.Call{Method: http.MethodDelete, Path: lockapi.RouteSessions + "/" + s.id, Status: http.StatusNoContent})
 }
 
 // expire ends the session because the cell no longer knows it.

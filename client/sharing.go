@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/call"
+	"github.com/stoutlock/stout/client/internal/timing"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -81,7 +83,7 @@ func (k *keeper) together(ctx context.Context) (news bool, err error) {
 	defer k.s.c.sharing.leave(m)
 	select {
 	case <-under.Done():
-		return false, errCut
+		return false, call.ErrCut
 	case got := <-m.out:
 		k.quiet = got.quiet
 		switch {
@@ -92,7 +94,7 @@ func (k *keeper) together(ctx context.Context) (news bool, err error) {
 		case got.quiet:
 			return k.alone(ctx, 0, got.until)
 		}
-		return false, errCut
+		return false, call.ErrCut
 	}
 }
 
@@ -210,7 +212,7 @@ func (j *jointCall) end() {
 // run makes the call. After a failure it is repeated as that of a single session
 // is.
 func (j *jointCall) run(ctx context.Context) {
-	var pause backoff
+	var pause timing.Backoff
 	for failures := 0; ; failures++ {
 		err := j.keepAlive(ctx, failures)
 		if err == nil || ctx.Err() != nil {
@@ -225,7 +227,7 @@ func (j *jointCall) run(ctx context.Context) {
 		for _, m := range all {
 			m.k.poll.short()
 		}
-		sleep(ctx, pause.next())
+		timing.Sleep(ctx, pause.Next())
 	}
 }
 
@@ -252,12 +254,12 @@ func (j *jointCall) deliver(to []*sharer, result func(i int) kept) {
 // refuses the call itself, or it gets no valid answer, perhaps because it is
 // large, and the lease of a sharer is about to end.
 func isHopeless(err error, all []*sharer) bool {
-	if isAnswer(err) && !isNonsense(err) {
+	if call.IsAnswer(err) && !call.IsInvalid(err) {
 		refused, ok := errors.AsType[*lockapi.Error](err)
 		return ok && refused.Code.Status() < http.StatusInternalServerError &&
 			refused.Code != lockapi.CodeNotMaster && refused.Code != lockapi.CodeTooMany
 	}
-	return !neverSent(err) && remaining(all) < all[0].k.s.ttl/5
+	return !call.NeverSent(err) && remaining(all) < all[0].k.s.ttl/5
 }
 
 // remaining returns what is left of the lease that ends first.
@@ -272,18 +274,18 @@ func remaining(all []*sharer) time.Duration {
 // keepAlive asks one replica, follows its redirects, and delivers the answer.
 func (j *jointCall) keepAlive(ctx context.Context, failures int) error {
 	c := j.of.c
-	var to *route
+	var to *call.Route
 	for hops := 0; ; hops++ {
 		all := j.present()
 		if len(all) == 0 {
-			return errCut
+			return call.ErrCut
 		}
 		var answer lockapi.Keepalives
 		q := j.request(all, failures+hops) // a new master answers at once, so that all learn of it
-		q.out = &answer
+		q.Out = &answer
 		sent, next, err := c.keepAlive(ctx, to, &q, try{failures, all[0].k.s.ttl, func() time.Duration { return remaining(all) }, &j.overdue, true})
 		if err == nil {
-			c.calls.router.finder.revised(answer.MembersRevision)
+			c.calls.SawRevision(answer.MembersRevision)
 			took := (c.clock.now() - sent).Milliseconds()
 			j.deliver(all, func(i int) kept {
 				got := answer.Sessions[i]
@@ -295,7 +297,7 @@ func (j *jointCall) keepAlive(ctx context.Context, failures int) error {
 			})
 			return nil
 		}
-		if to = next; to == nil || hops == mostHops {
+		if to = next; to == nil || hops == call.MostFollowed {
 			return err
 		}
 	}
@@ -303,7 +305,7 @@ func (j *jointCall) keepAlive(ctx context.Context, failures int) error {
 
 // request returns the call for some sharers. It waits until a third of the lease
 // of the first of them is left, or until the call should end.
-func (j *jointCall) request(all []*sharer, failures int) call {
+func (j *jointCall) request(all []*sharer, failures int) call.Call {
 	var (
 		req   lockapi.KeepalivesRequest
 		wait  time.Duration
@@ -321,9 +323,9 @@ func (j *jointCall) request(all []*sharer, failures int) call {
 		wait = max(min(wait, j.until-j.of.c.clock.now()), 0).Truncate(time.Millisecond)
 	}
 	req.WaitMS = wait.Milliseconds()
-	return call{
-		method: http.MethodPost, path: lockapi.RouteKeepalives, body: encode(req), wait: wait,
-		check: func(q *call) string { return verifyKeepalives(q.out.(*lockapi.Keepalives), req.Sessions, epoch) },
+	return call.Call{
+		Method: http.MethodPost, Path: lockapi.RouteKeepalives, Body: encode(req), Wait: wait,
+		Check: func(q *call.Call) string { return verifyKeepalives(q.Out.(*lockapi.Keepalives), req.Sessions, epoch) },
 	}
 }
 

@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/call"
+	"github.com/stoutlock/stout/client/internal/decode"
+	"github.com/stoutlock/stout/client/internal/timing"
 	"github.com/stoutlock/stout/lockapi"
 )
 
 const (
-	// mostSilence bounds the silence on a stream: a bookmark comes every 10 s.
-	mostSilence = 25 * time.Second
 	// mostIdle is after how many bookmarks without an event a replica is asked
 	// whether it is ready: a replica that is cut off from the others gets no
 	// events.
@@ -26,17 +27,17 @@ const (
 func (w *watch) stream(ctx context.Context, change func()) error {
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
-	q := &call{method: http.MethodGet, path: lockapi.RouteEvents, query: w.filter.query(w.after).Encode(), any: true, media: lockapi.TypeEventStream}
-	switch err := w.c.calls.attempt(ctx, &route{to: w.at}, q); {
+	q := &call.Call{Method: http.MethodGet, Path: lockapi.RouteEvents, Query: w.filter.query(w.after).Encode(), Any: true, StreamType: lockapi.TypeEventStream}
+	switch err := w.c.calls.Attempt(ctx, &call.Route{To: w.at}, q); {
 	case err == nil:
-		defer q.stream.Body.Close()
+		defer q.Stream.Body.Close()
 		w.to.opened(change)
-		return w.read(ctx, cut, q.stream.Body)
-	case q.stream != nil:
+		return w.read(ctx, cut, q.Stream.Body)
+	case q.Stream != nil:
 		w.polls = pollsLong
 		return errNoSSE
 	default:
-		if errors.Is(err, errSilent) {
+		if errors.Is(err, call.ErrSilent) {
 			if w.mute++; w.mute >= mostMute {
 				w.polls, w.mute = pollsLong, 0
 			}
@@ -48,15 +49,15 @@ func (w *watch) stream(ctx context.Context, change func()) error {
 // read delivers the messages of a stream, and cuts it when it is silent. The
 // silence timer is stopped while the caller processes an event.
 func (w *watch) read(ctx context.Context, cut context.CancelCauseFunc, body io.Reader) error {
-	silence := time.AfterFunc(mostSilence, func() { cut(errSilent) })
+	silence := time.AfterFunc(call.StreamTimeout, func() { cut(call.ErrSilent) })
 	defer silence.Stop()
 	in, idle := newMessages(body), 0
 	for {
-		silence.Reset(mostSilence)
+		silence.Reset(call.StreamTimeout)
 		m, err := in.next()
 		silence.Stop()
 		if err != nil {
-			return &attemptError{base: w.at.base, sent: true, err: errors.Join(err, context.Cause(ctx))}
+			return &call.AttemptError{URL: w.at.URL, Sent: true, Err: errors.Join(err, context.Cause(ctx))}
 		}
 		idle++
 		if m.event != lockapi.StreamBookmark {
@@ -77,7 +78,7 @@ func (w *watch) read(ctx context.Context, cut context.CancelCauseFunc, body io.R
 // checkReady returns an error if the replica reports that it is not ready. A
 // replica that cannot report counts as ready.
 func (w *watch) checkReady(ctx context.Context) error {
-	err := w.c.calls.attempt(ctx, &route{to: w.at}, &call{method: http.MethodGet, path: lockapi.RouteReady, any: true})
+	err := w.c.calls.Attempt(ctx, &call.Route{To: w.at}, &call.Call{Method: http.MethodGet, Path: lockapi.RouteReady, Any: true})
 	if refused, ok := err.(*lockapi.Error); ok && refused.Code.Status() == http.StatusServiceUnavailable {
 		return errors.Join(errCutOff, err)
 	}
@@ -92,7 +93,7 @@ func (w *watch) consume(m *message) error {
 		if err := w.decode(m, &b, &b.Revision); err != nil {
 			return err
 		}
-		if err := w.c.calls.cell.checkID(w.at.base, b.Cell); err != nil {
+		if err := w.c.calls.CheckCell(w.at.URL, b.Cell); err != nil {
 			return err
 		}
 		return w.mark(b.Revision)
@@ -103,7 +104,7 @@ func (w *watch) consume(m *message) error {
 		}
 		return &lockapi.Error{Code: lockapi.CodeCompacted, Compacted: at}
 	case lockapi.StreamDenied:
-		return lockapi.Errorf(lockapi.CodeUnauthenticated, "%s reports that the caller may no longer watch", w.at.base)
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "%s reports that the caller may no longer watch", w.at.URL)
 	}
 	var e lockapi.CellEvent
 	if err := w.decode(m, &e, &e.Revision); err != nil {
@@ -122,14 +123,14 @@ func (w *watch) mark(revision uint64) error {
 	}
 	w.reach(revision)
 	w.to.reached(revision)
-	w.c.calls.finder.want(lookEvery)
+	w.c.calls.KeepLooking()
 	return nil
 }
 
 // decode decodes a message's JSON into out, and checks that its revision equals
 // the message's id.
 func (w *watch) decode(m *message, out any, revision *uint64) error {
-	if err := decode(m.data, out); err != nil {
+	if err := decode.JSON(m.data, out); err != nil {
 		return w.lie("unexpected JSON: %v", err)
 	}
 	if m.id != strconv.FormatUint(*revision, 10) {
@@ -151,9 +152,9 @@ func (w *watch) poll(ctx context.Context, change func()) error {
 	query.Set("limit", strconv.Itoa(lockapi.MaxListLimit))
 	for {
 		var out lockapi.EventList
-		q := call{method: http.MethodGet, path: lockapi.RouteEvents, query: query.Encode(), any: true, stale: true, wait: wait, out: &out}
+		q := call.Call{Method: http.MethodGet, Path: lockapi.RouteEvents, Query: query.Encode(), Any: true, Stale: true, Wait: wait, Out: &out}
 		before, began := w.after, w.c.clock.now()
-		if err := w.c.calls.attempt(ctx, &route{to: w.at}, &q); err != nil {
+		if err := w.c.calls.Attempt(ctx, &call.Route{To: w.at}, &q); err != nil {
 			return err
 		}
 		for i := range out.Events {
@@ -168,12 +169,12 @@ func (w *watch) poll(ctx context.Context, change func()) error {
 			return errCaughtUp
 		}
 		if w.after > before {
-			w.pause.reset()
+			w.pause.Reset(0)
 		} else if err := w.checkReady(ctx); err != nil {
 			return err
 		}
 		if w.after == before && w.c.clock.now()-began < pollTime/2 {
-			sleep(ctx, w.pause.next()) // the replica did not wait as requested
+			timing.Sleep(ctx, w.pause.Next()) // the replica did not wait as requested
 		}
 		query.Set("after", strconv.FormatUint(w.after, 10))
 	}

@@ -225,8 +225,8 @@ func TestTLSThatChanges(t *testing.T) {
 	read := func(url string) {
 		t.Helper()
 		for _, direct := range []bool{true, false} {
-			if status, err := c.RoundTripTo(t.Context(), url, direct); err != nil || status != http.StatusOK {
-				t.Errorf("%d, %v", status, err)
+			if err := c.ReadAt(t.Context(), url, direct); err != nil {
+				t.Error(err)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -93,12 +94,12 @@ func (t *Txn) Commit(ctx context.Context) (out lockapi.TransactionResult, err er
 	if n := len(t.req.If) + len(t.req.Then) + len(t.req.Else); n > lockapi.MaxTransactionParts {
 		return out, lockapi.Invalid("then", "the transaction has %d conditions and operations; at most %d are allowed", n, lockapi.MaxTransactionParts)
 	}
-	q := &call{
-		method: http.MethodPost, path: lockapi.RouteTransactions, body: encode(t.req), out: &out,
-		check: func(q *call) string { return t.verify(q.out.(*lockapi.TransactionResult), q.want.since) },
+	q := &call.Call{
+		Method: http.MethodPost, Path: lockapi.RouteTransactions, Body: encode(t.req), Out: &out,
+		Check: func(q *call.Call) string { return t.verify(q.Out.(*lockapi.TransactionResult), q.Required.Since) },
 	}
-	if len(q.body) > lockapi.MaxTransactionBytes {
-		return out, lockapi.Errorf(lockapi.CodeTooLarge, "the transaction has %d bytes; at most %d are allowed", len(q.body), lockapi.MaxTransactionBytes)
+	if len(q.Body) > lockapi.MaxTransactionBytes {
+		return out, lockapi.Errorf(lockapi.CodeTooLarge, "the transaction has %d bytes; at most %d are allowed", len(q.Body), lockapi.MaxTransactionBytes)
 	}
 	if err := t.w.send(ctx, q); err != nil {
 		return lockapi.TransactionResult{}, err

@@ -2,35 +2,14 @@ package client
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/stoutlock/stout/client/internal/bridge"
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
-
-// wanted is what the answer to a call must match.
-type wanted struct {
-	path    string
-	session string
-	handle  string
-	mode    lockapi.Mode
-	queue   bool     // a queue position is a valid answer, too
-	with    []string // the other locks of a grant
-	above   uint64   // tokens up to this one were granted before the call
-	ttlMS   int64
-	epoch   uint64 // an answer with an earlier one comes from a former master
-	// The revision in a linearizable answer about files is at least since, and a
-	// change's is above it.
-	since      uint64
-	after      string // a list begins after it
-	content    []byte // of the write
-	created    bool   // the file did not exist
-	current    bool   // a refusal has the present file with its content
-	sequential bool   // path is the prefix of the name
-}
 
 // high is the highest number of a series that the client has seen of its cell;
 // later numbers are higher.
@@ -49,13 +28,13 @@ func (h *high) note(n uint64) {
 // may mix up answers, and a program may answer that is not a replica of this
 // cell.
 
-func verifyOpened(q *call) string {
-	s := q.out.(*lockapi.Session)
+func verifyOpened(q *call.Call) string {
+	s := q.Out.(*lockapi.Session)
 	switch {
 	case !bridge.IsID(s.ID):
 		return fmt.Sprintf("a session with the id %q", lockapi.Clip(s.ID))
-	case s.TTLMS != q.want.ttlMS:
-		return fmt.Sprintf("a session with a ttl of %d ms; the call requested %d ms", s.TTLMS, q.want.ttlMS)
+	case s.TTLMS != q.Required.TtlMS:
+		return fmt.Sprintf("a session with a ttl of %d ms; the call requested %d ms", s.TTLMS, q.Required.TtlMS)
 	}
 	return wrongEpoch(s.Epoch, 1)
 }
@@ -70,8 +49,8 @@ func wrongEpoch(got, least uint64) string {
 	return ""
 }
 
-func verifyKeepalive(q *call) string {
-	return wrongLease(q.out.(*lockapi.Keepalive), q.want.epoch)
+func verifyKeepalive(q *call.Call) string {
+	return wrongLease(q.Out.(*lockapi.Keepalive), q.Required.Epoch)
 }
 
 // wrongLease describes what is wrong with a lease, given the epoch of the last
@@ -83,49 +62,49 @@ func wrongLease(k *lockapi.Keepalive, epoch uint64) string {
 	return wrongEpoch(k.Epoch, max(epoch, 1))
 }
 
-func verifyState(q *call) string {
-	if s := q.out.(*lockapi.SessionState); s.ID != q.want.session {
+func verifyState(q *call.Call) string {
+	if s := q.Out.(*lockapi.SessionState); s.ID != q.Required.Session {
 		return fmt.Sprintf("the state of session %q", lockapi.Clip(s.ID))
 	}
 	return ""
 }
 
-func verifyGrant(q *call) string {
-	g, want := q.out.(*lockapi.Grant), &q.want
+func verifyGrant(q *call.Call) string {
+	g, want := q.Out.(*lockapi.Grant), &q.Required
 	switch {
-	case g.Path != want.path:
+	case g.Path != want.Path:
 		return fmt.Sprintf("a grant for %q", lockapi.Clip(g.Path))
-	case g.Session != want.session:
+	case g.Session != want.Session:
 		return fmt.Sprintf("a grant for session %q", lockapi.Clip(g.Session))
-	case g.Handle != want.handle:
-		return fmt.Sprintf("a grant for handle %q; the handle was %q", lockapi.Clip(g.Handle), want.handle)
-	case g.Mode != want.mode:
-		return fmt.Sprintf("a grant with mode %q; the call requested %q", lockapi.Clip(string(g.Mode)), want.mode)
-	case g.State == lockapi.StateQueued && want.queue:
+	case g.Handle != want.Handle:
+		return fmt.Sprintf("a grant for handle %q; the handle was %q", lockapi.Clip(g.Handle), want.Handle)
+	case g.Mode != want.Mode:
+		return fmt.Sprintf("a grant with mode %q; the call requested %q", lockapi.Clip(string(g.Mode)), want.Mode)
+	case g.State == lockapi.StateQueued && want.Queue:
 		return ""
 	case g.State != lockapi.StateHeld:
 		return fmt.Sprintf("the state %q", lockapi.Clip(g.State))
-	case len(g.With) != len(want.with):
-		return fmt.Sprintf("grants of %d locks; the call requested %d", 1+len(g.With), 1+len(want.with))
+	case len(g.With) != len(want.With):
+		return fmt.Sprintf("grants of %d locks; the call requested %d", 1+len(g.With), 1+len(want.With))
 	}
-	wrong := want.wrongToken(g.Mode, g.Path, g.Token, g.Sequencer)
+	wrong := wrongToken(want, g.Mode, g.Path, g.Token, g.Sequencer)
 	for i := range g.With {
-		if part := &g.With[i]; part.Path != want.with[i] {
+		if part := &g.With[i]; part.Path != want.With[i] {
 			return fmt.Sprintf("a grant for %q", lockapi.Clip(part.Path))
 		} else if wrong == "" {
-			wrong = want.wrongToken(g.Mode, part.Path, part.Token, part.Sequencer)
+			wrong = wrongToken(want, g.Mode, part.Path, part.Token, part.Sequencer)
 		}
 	}
 	return wrong
 }
 
 // wrongToken describes what is wrong with the token of a grant, or returns "".
-func (want *wanted) wrongToken(mode lockapi.Mode, path string, token uint64, sequencer string) string {
+func wrongToken(want *call.Required, mode lockapi.Mode, path string, token uint64, sequencer string) string {
 	switch {
 	case token == 0 || token > lockapi.MaxToken:
 		return fmt.Sprintf("token %d; it is within 1..%d", token, uint64(lockapi.MaxToken))
-	case token <= want.above:
-		return fmt.Sprintf("token %d, though %d was granted before; tokens only grow, so the state of the cell has gone back, or this is another cell", token, want.above)
+	case token <= want.LastToken:
+		return fmt.Sprintf("token %d, though %d was granted before; tokens only grow, so the state of the cell has gone back, or this is another cell", token, want.LastToken)
 	case !describes(sequencer, mode, path, token):
 		return fmt.Sprintf("sequencer %q with token %d", lockapi.Clip(sequencer), token)
 	}
@@ -143,25 +122,13 @@ func describes(sequencer string, mode lockapi.Mode, path string, token uint64) b
 	return rest[1:1+len(number)] == string(number) && rest[2+len(number):] == path
 }
 
-func verifyLock(q *call) string {
-	l := q.out.(*lockapi.Lock)
+func verifyLock(q *call.Call) string {
+	l := q.Out.(*lockapi.Lock)
 	switch {
-	case l.Path != q.want.path:
+	case l.Path != q.Required.Path:
 		return fmt.Sprintf("the state of %q", lockapi.Clip(l.Path))
 	case l.State != lockapi.StateFree && l.State != lockapi.StateHeld && l.State != lockapi.StateDelayed:
 		return fmt.Sprintf("the state %q", lockapi.Clip(l.State))
-	}
-	return ""
-}
-
-// verify describes what is wrong with the status or the age of a successful
-// answer, before its content is read.
-func (q *call) verify(status int, stale bool) string {
-	switch {
-	case q.status != 0 && status != q.status:
-		return strconv.Itoa(status) + " " + http.StatusText(status)
-	case stale && !q.stale && !q.any:
-		return "a possibly stale answer, which the call does not allow"
 	}
 	return ""
 }

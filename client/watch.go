@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/call"
+	"github.com/stoutlock/stout/client/internal/timing"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -80,7 +82,6 @@ func (c *Client) Watch(ctx context.Context, after uint64, filters ...Filter) ite
 var (
 	errStopped  = errors.New("the caller ended the loop")
 	errCutOff   = errors.New("the replica knows no master")
-	errSilent   = errors.New("the replica is silent")
 	errFailed   = errors.New("the replica does not answer other calls")
 	errNoSSE    = errors.New("the answer is not an event stream")
 	errChanged  = errors.New("other events are requested")
@@ -111,14 +112,14 @@ type watch struct {
 	after   uint64      // all events up to it were delivered
 	present func() bool // if set, the watch only reads old events, until it reports true
 
-	at        *endpoint                    // asked last
+	at        *call.Endpoint               // asked last
 	compacted map[string]lockapi.Compacted // by replicas that do not keep the next events
 	bad       int                          // useless answers in a row
 	useless   map[string]bool              // replicas that have given one
 	connected bool                         // a replica has sent an event or bookmark
 	mute      int                          // streams in a row that did not begin
 	polls     int                          // how many more connections use calls that wait
-	pause     backoff
+	pause     timing.Backoff
 }
 
 // A watch switches to calls that wait after mostMute streams that did not
@@ -137,12 +138,12 @@ const spread = 100 * time.Millisecond
 func (w *watch) run(ctx context.Context) error {
 	same := false // whether to ask the same replica again
 	for ctx.Err() == nil {
-		if _, err := w.c.calls.pick(ctx); err != nil {
-			sleep(ctx, w.pause.next())
-			continue
-		}
 		if !same {
-			w.at = w.c.calls.router.any(w.avoids)
+			var err error
+			if w.at, err = w.c.calls.Any(ctx, w.avoids); err != nil {
+				timing.Sleep(ctx, w.pause.Next())
+				continue
+			}
 		}
 		err := w.listen(ctx)
 		if same = err == errChanged; same {
@@ -154,8 +155,8 @@ func (w *watch) run(ctx context.Context) error {
 		if over := w.classify(ctx, err); over != nil {
 			return over
 		}
-		w.c.log.Debug("stout: watch moves to another replica", "replica", w.at.base, "after", w.after, "error", err)
-		sleep(ctx, w.pause.next())
+		w.c.log.Debug("stout: watch moves to another replica", "replica", w.at.URL, "after", w.after, "error", err)
+		timing.Sleep(ctx, w.pause.Next())
 	}
 	return stopped(ctx)
 }
@@ -167,29 +168,29 @@ func stopped(ctx context.Context) error { return fmt.Errorf("stout: watch: %w", 
 // acknowledged before the call.
 func (c *Client) Revision(ctx context.Context) (uint64, error) {
 	var out lockapi.EventList
-	q := call{
-		method: http.MethodGet, path: lockapi.RouteEvents, query: "limit=1", out: &out,
-		want: wanted{since: c.seen.highest()}, check: verifyNow,
+	q := call.Call{
+		Method: http.MethodGet, Path: lockapi.RouteEvents, Query: "limit=1", Out: &out,
+		Required: call.Required{Since: c.seen.highest()}, Check: verifyNow,
 	}
-	if err := c.calls.do(ctx, &q); err != nil {
+	if err := c.calls.Do(ctx, &q); err != nil {
 		return 0, err
 	}
 	c.seen.note(out.Revision)
 	return out.Revision, nil
 }
 
-func verifyNow(q *call) string {
-	out := q.out.(*lockapi.EventList)
+func verifyNow(q *call.Call) string {
+	out := q.Out.(*lockapi.EventList)
 	if out.Revision > lockapi.MaxToken {
 		return fmt.Sprintf("revision %d", out.Revision)
 	}
-	return wrongDate(out.Revision, q.want.since)
+	return wrongDate(out.Revision, q.Required.Since)
 }
 
 // avoids reports whether to prefer another replica to this one.
-func (w *watch) avoids(e *endpoint) bool {
-	_, compacted := w.compacted[e.base]
-	return compacted || w.useless[e.base] || w.at != nil && e.base == w.at.base
+func (w *watch) avoids(e *call.Endpoint) bool {
+	_, compacted := w.compacted[e.URL]
+	return compacted || w.useless[e.URL] || w.at != nil && e.URL == w.at.URL
 }
 
 // listen delivers the events of one replica until the connection ends.
@@ -200,12 +201,11 @@ func (w *watch) listen(ctx context.Context) error {
 	}
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
-	w.c.calls.router.listens(w, func() { leave(errFailed) })
-	defer w.c.calls.router.listens(w, nil)
+	defer w.c.calls.Listens(w.at, func() { leave(errFailed) })()
 	began := w.c.clock.now()
 	defer func() {
-		if w.c.clock.now()-began > mostPause { // only immediate failures lengthen the pause
-			w.pause.last = spread
+		if w.c.clock.now()-began > timing.MaxBackoff { // only immediate failures lengthen the pause
+			w.pause.Reset(spread)
 		}
 	}()
 	change := func() { leave(errChanged) }
@@ -230,23 +230,19 @@ func (w *watch) classify(ctx context.Context, err error) error {
 	case err == errStopped, err == errCaughtUp:
 		return err
 	case errors.Is(err, ErrOtherCell):
-		if _, all := w.c.calls.isStrange(err); all {
+		if _, all := w.c.calls.IsOtherCell(err); all {
 			return err
 		}
 		return w.missed(lockapi.Compacted{})
 	case !isRefusal:
-		if isDialError(err) {
-			w.c.calls.router.failed(&route{to: w.at})
-		} else {
-			w.c.calls.finder.want(soon)
-		}
+		w.c.calls.Lost(w.at, err)
 		return w.missed(lockapi.Compacted{})
 	}
 	switch refused.Code {
 	case lockapi.CodeCompacted:
 		return w.isCompacted(refused.Compacted)
 	case lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown, lockapi.CodeNotMaster:
-		w.c.calls.finder.want(soon)
+		w.c.calls.Lost(w.at, err)
 		return w.missed(lockapi.Compacted{})
 	case lockapi.CodeTooMany:
 		if w.connected { // keep the position reached so far
@@ -257,7 +253,7 @@ func (w *watch) classify(ctx context.Context, err error) error {
 	switch {
 	case isDenial(refused):
 		return w.isDenied(ctx, refused)
-	case isNonsense(err):
+	case call.IsInvalid(err):
 		return w.isBad(refused)
 	}
 	return refused
@@ -273,11 +269,11 @@ func (w *watch) isBad(err error) error {
 	if w.useless == nil {
 		w.useless = make(map[string]bool)
 	}
-	w.useless[w.at.base] = true
+	w.useless[w.at.URL] = true
 	if w.bad++; w.bad <= fewBad {
 		return nil
 	}
-	if !w.c.calls.router.abandoned(func(base string) bool { return w.useless[base] }) {
+	if !w.c.calls.Abandoned(func(base string) bool { return w.useless[base] }) {
 		return nil
 	}
 	return err
@@ -289,7 +285,7 @@ func (w *watch) isBad(err error) error {
 // one, and its refusal ends the watch. If there is no master, or it does not
 // answer, the other replicas are asked.
 func (w *watch) isDenied(ctx context.Context, refused *lockapi.Error) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, call.AnswerTime)
 	defer cancel()
 	_, err := w.c.Revision(ctx)
 	if err, ok := err.(*lockapi.Error); ok && isDenial(err) {
@@ -324,11 +320,11 @@ func (w *watch) missed(at lockapi.Compacted) error {
 	if w.compacted == nil {
 		return nil
 	}
-	if _, before := w.compacted[w.at.base]; !before || at.Revision > 0 { // keep its earlier answer if it fails now
-		w.compacted[w.at.base] = at
+	if _, before := w.compacted[w.at.URL]; !before || at.Revision > 0 { // keep its earlier answer if it fails now
+		w.compacted[w.at.URL] = at
 	}
 	asked := func(base string) bool { _, asked := w.compacted[base]; return asked }
-	if !w.c.calls.router.abandoned(asked) {
+	if !w.c.calls.Abandoned(asked) {
 		return nil
 	}
 	for _, other := range w.compacted {
@@ -344,7 +340,7 @@ func (w *watch) missed(at lockapi.Compacted) error {
 
 // lie returns the error for an invalid answer.
 func (w *watch) lie(format string, args ...any) *lockapi.Error {
-	return lockapi.Errorf(lockapi.CodeInternal, "%s sent a watcher %s", w.at.base, fmt.Sprintf(format, args...))
+	return lockapi.Errorf(lockapi.CodeInternal, "%s sent a watcher %s", w.at.URL, fmt.Sprintf(format, args...))
 }
 
 // deliver checks an event and delivers it.

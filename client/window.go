@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"sync"
+
+	"github.com/stoutlock/stout/client/internal/timing"
 )
 
 // windowSize is half of the keyed answers that the cell remembers of a session.
@@ -40,7 +42,7 @@ func (w *window) enter(ctx context.Context) (place uint64, err error) {
 		}
 		moved := w.moved
 		w.mu.Unlock()
-		if err := await(ctx, moved); err != nil {
+		if err := timing.Await(ctx, moved); err != nil {
 			return 0, err
 		}
 	}

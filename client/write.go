@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -75,26 +76,26 @@ type sender struct {
 }
 
 // send makes a write.
-func (w sender) send(ctx context.Context, q *call) error {
-	q.want.since = w.c.seen.highest()
+func (w sender) send(ctx context.Context, q *call.Call) error {
+	q.Required.Since = w.c.seen.highest()
 	if w.s == nil {
-		q.once = true
-		return w.c.calls.do(ctx, q)
+		q.NoRetry = true
+		return w.c.calls.Do(ctx, q)
 	}
 	if err := w.s.Err(); err != nil {
 		return err
 	}
 	place, err := w.s.writes.enter(ctx)
 	if err != nil {
-		return q.givenUp(err, nil)
+		return q.GivenUp(err, nil)
 	}
 	defer w.s.writes.leave(place)
-	q.under(rand.Text())
-	err = w.c.calls.do(ctx, q)
+	q.Under(rand.Text())
+	err = w.c.calls.Do(ctx, q)
 	if errors.Is(err, lockapi.CodeSessionNotFound) {
 		return w.s.expire()
 	}
-	if open, ok := errors.AsType[*unsettledError](err); ok && open.refusal.Code == lockapi.CodeSessionNotFound {
+	if open, ok := errors.AsType[*call.UnknownOutcome](err); ok && open.Refusal.Code == lockapi.CodeSessionNotFound {
 		return fmt.Errorf("%w: %w", w.s.expire(), err)
 	}
 	return err
@@ -102,18 +103,18 @@ func (w sender) send(ctx context.Context, q *call) error {
 
 // call returns the call of a write with its options, or what is wrong with
 // them.
-func (w sender) call(method, path string, o *writeOptions) (*call, error) {
-	q := &call{method: method, path: lockapi.RouteFiles + path}
+func (w sender) call(method, path string, o *writeOptions) (*call.Call, error) {
+	q := &call.Call{Method: method, Path: lockapi.RouteFiles + path}
 	switch {
 	case o.ifRevision && o.ifAbsent:
 		return nil, lockapi.Invalid("If-None-Match", "IfRevision and IfAbsent contradict each other")
 	case o.ifRevision && (o.revision == 0 || o.revision > lockapi.MaxToken):
 		return nil, lockapi.Invalid("If-Match", "revision %d is not within 1..%d", o.revision, uint64(lockapi.MaxToken))
 	case o.ifRevision:
-		q.fields = append(q.fields, field{"If-Match", fmt.Sprintf(`"%d"`, o.revision)})
+		q.Fields = append(q.Fields, [2]string{"If-Match", fmt.Sprintf(`"%d"`, o.revision)})
 	case o.ifAbsent:
-		q.fields = append(q.fields, field{"If-None-Match", "*"})
-		q.want.created = true
+		q.Fields = append(q.Fields, [2]string{"If-None-Match", "*"})
+		q.Required.Created = true
 	}
 	query := url.Values{}
 	if w.s != nil {
@@ -128,7 +129,7 @@ func (w sender) call(method, path string, o *writeOptions) (*call, error) {
 	if o.tell {
 		query.Set("as", "json")
 		query.Set("content", "true")
-		q.want.current = true
+		q.Current = verifyCurrent
 	}
 	for _, h := range o.holds {
 		if err := h.guards(); err != nil {
@@ -139,7 +140,7 @@ func (w sender) call(method, path string, o *writeOptions) (*call, error) {
 	if n := len(query["sequencer"]); n > lockapi.MaxSequencers {
 		return nil, lockapi.Invalid("sequencer", "%d holds guard the write; at most %d are allowed", n, lockapi.MaxSequencers)
 	}
-	q.query = query.Encode()
+	q.Query = query.Encode()
 	return q, nil
 }
 
@@ -183,9 +184,9 @@ func write(ctx context.Context, w sender, method, path string, content []byte, o
 	if err != nil {
 		return out, err
 	}
-	q.body = append([]byte{}, content...)
-	q.out, q.check = &out, verifyWritten
-	q.want.path, q.want.content, q.want.sequential = path, q.body, method == http.MethodPost
+	q.Body = append([]byte{}, content...)
+	q.Out, q.Check = &out, verifyWritten
+	q.Required.Path, q.Required.Content, q.Required.Sequential = path, q.Body, method == http.MethodPost
 	if err := w.send(ctx, q); err != nil {
 		return lockapi.FileStat{}, err
 	}
@@ -236,9 +237,9 @@ func remove(ctx context.Context, w sender, path, dir string, o writeOptions, out
 		return err
 	}
 	if dir != "" {
-		q.query = strings.TrimPrefix(q.query+"&", "&") + "prefix=" + url.QueryEscape(dir)
+		q.Query = strings.TrimPrefix(q.Query+"&", "&") + "prefix=" + url.QueryEscape(dir)
 	}
-	q.out, q.check = out, verifyDeleted
+	q.Out, q.Check = out, verifyDeleted
 	return w.send(ctx, q)
 }
 

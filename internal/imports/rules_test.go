@@ -42,9 +42,13 @@ var arrows = []arrow{
 	{"client/promstout", []string{"client"}, "metrics are an option of the SDK; a program without them does not link Prometheus"},
 	{"client/fence", []string{"lockapi", "internal/backup"}, "a guard runs at the resource, which takes no lock: it needs no client"},
 	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
-	{"client", []string{"lockapi", "internal/boottime", "internal/dial", "client/internal/bridge", "client/internal/wire"},
+	{"client", []string{"lockapi", "internal/boottime", "client/internal/bridge", "client/internal/call", "client/internal/decode", "client/internal/timing"},
 		"a user of the SDK links the contract and nothing of the server"},
 	{"client/internal/bridge", []string{"lockapi"}, "it describes the calls that package admin makes over a client"},
+	{"client/internal/call", []string{"lockapi", "internal/dial", "client/internal/decode", "client/internal/timing", "client/internal/wire"},
+		"how a call reaches the cell is apart from what it means"},
+	{"client/internal/decode", []string{"lockapi"}, "it reads the contract's answers, and does not check them"},
+	{"client/internal/timing", nil, "pauses and waits know no calls"},
 	{"client/internal/wire", nil, "it carries bytes and does not read them"},
 	{"lockapi/server", []string{"lockapi", "master", "lease", "internal/audit", "internal/backup", "internal/metric", "internal/identity", "internal/browser", "internal/throttle", "internal/page", "lockapi/server/internal/codec", "lockapi/server/internal/consul", "lockapi/server/internal/gate", "lockapi/server/internal/peers", "lockapi/server/internal/stream", "lockapi/server/internal/wire"},
 		"the edge reads a call, hands it to the master, and writes the reply; it does not see the log"},
@@ -144,4 +148,4 @@ var testBans = []ban{
 
 // standardOnly lists packages that depend only on the standard library and on
 // each other.
-var standardOnly = []string{"client", "client/admin", "client/internal/bridge", "client/internal/wire", "client/fence", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial"}
+var standardOnly = []string{"client", "client/admin", "client/internal/bridge", "client/internal/call", "client/internal/decode", "client/internal/timing", "client/internal/wire", "client/fence", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial"}

@@ -13,7 +13,7 @@ func sdk() []Mutant {
 		{"client-lease-from-opening", "1.4", "the client's first lease runs from sending",
 			"the answer to an opening is delayed by more than the slack, a lock is taken, and the client is cut off",
 			overlay.Edit{File: "client/session.go",
-				Old: "c.startSession(context.WithoutCancel(ctx), opened, q.firstSent)",
+				Old: "c.startSession(context.WithoutCancel(ctx), opened, q.FirstSent)",
 				New: "c.startSession(context.WithoutCancel(ctx), opened, c.clock.now())"}},
 		{"held-counted-twice", "1.4", "the client's lease runs ttl_ms from sending + held_ms",
 			"a keepalive is held for long, the client is cut off, and its lock goes to another",

@@ -1,8 +1,9 @@
-package client
+package call
 
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestBusy(t *testing.T) {
 		{39 * s, 0, 39*s + hedgeAfter/2, 9 * s, 30 * s, hedgeAfter},    // but it answers others
 		{9*s + 1, 100 * s, 10 * s, 9 * s, 30 * s, 29*s + mostPatience}, // the patience is bounded
 	} {
-		var r route
+		var r Route
 		r.heard.Store(int64(test.heard))
 		r.took.Store(int64(test.took))
 		if got := r.busy(test.now, test.sent, test.wait); got != test.want {
@@ -35,30 +36,26 @@ func TestBusy(t *testing.T) {
 // The number of penalties is bounded, however many masters are named.
 func TestPenaltiesAreBounded(t *testing.T) {
 	now := time.Duration(0)
-	given := []*endpoint{{base: "http://r1"}, {base: "http://r2"}}
+	given := []*Endpoint{{URL: "http://r1"}, {URL: "http://r2"}}
 	router := newRouter(given, func() time.Duration { return now })
 	for i := range 10_000 {
 		now += time.Millisecond
-		router.failed(&route{to: &endpoint{base: fmt.Sprintf("http://m%d", i)}})
+		router.failed(&Route{To: &Endpoint{URL: fmt.Sprintf("http://m%d", i)}})
 	}
 	if n := len(router.penalties); n > mostPenalties {
 		t.Errorf("%d penalties are kept", n)
 	}
-	router.failed(&route{to: given[1]})
-	if router.resolve(&route{to: given[0]}, "http://r2") != nil {
+	router.failed(&Route{To: given[1]})
+	if router.resolve(&Route{To: given[0]}, "http://r2") != nil {
 		t.Error("the last penalty is forgotten")
 	}
 }
 
 func TestRetryAfterIsBounded(t *testing.T) {
 	for given, want := range map[string]int{"7": 7, "-1": 0, "9223372036854775807": mostRetryAfter, "99999999999999999999": 0, "soon": 0} {
-		c, err := Config{URLs: []string{"http://r1"}, Transport: &answerOf{status: 429, body: `{"code":"too_many","delay_remaining_ms":-5}`, retryFor: given}}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
+		c := callerOf(t, &answerOf{status: 429, body: `{"code":"too_many","delay_remaining_ms":-5}`, retryFor: given}, "http://r1")
 		var e *lockapi.Error
-		if _, err := c.ReadLock(t.Context(), "/a"); !errors.As(err, &e) || e.RetryAfter != want || e.DelayRemainingMS != 0 {
+		if err := c.Do(t.Context(), &Call{Method: http.MethodGet, Path: lockapi.RouteLocks + "/a"}); !errors.As(err, &e) || e.RetryAfter != want || e.DelayRemainingMS != 0 {
 			t.Errorf("Retry-After %s: %+v", given, e)
 		}
 	}
@@ -71,7 +68,7 @@ func TestLearnedEndpoints(t *testing.T) {
 		"unix:/run/x", "dns:evil:7101", "https://ev il:1", "https://evil:1\r\nX: y", "https://" + strings.Repeat("e", 600), "javascript:alert(1)"}
 	for _, url := range evil {
 		if e, err := learnedEndpoint(url, true); err == nil {
-			t.Errorf("%q is accepted: %s", url, e.base)
+			t.Errorf("%q is accepted: %s", url, e.URL)
 		}
 	}
 	for _, url := range []string{"https://r2:7101", "https://[::1]:7101", "https://r2/"} {

@@ -1,4 +1,4 @@
-package client
+package call
 
 import (
 	"errors"
@@ -9,11 +9,7 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// ErrOtherCell reports that the configured replicas answer as a different cell
-// than before: for example, the cell was restored from a backup, or its
-// addresses were reused. The client's sessions, locks, tokens and revisions
-// belong to the former cell. To use the other one, make a new client, or set
-// Config.AnyCell.
+// ErrOtherCell is client.ErrOtherCell.
 var ErrOtherCell = errors.New("stout: another cell answers")
 
 // sameCell identifies the cell of a client: that of the first answer. It is
@@ -46,20 +42,20 @@ func (e *otherCell) Is(target error) bool { return target == ErrOtherCell }
 // replica itself, and answers without a cell. It also passes refusals from a
 // cell that has had no master yet: an interrupted founding may begin anew, with
 // another id.
-func (s *sameCell) check(base string, q *call, status int, answer interface{ Get(string) string }) error {
+func (s *sameCell) check(base string, q *Call, status int, answer interface{ Get(string) string }) error {
 	if status >= 300 && answer.Get(lockapi.HeaderEpoch) == "0" {
 		return nil
 	}
-	switch q.path {
+	switch q.Path {
 	case lockapi.RouteCell, lockapi.RouteReplica, lockapi.RouteReady:
 		return nil
 	}
-	return s.checkID(base, answer.Get(lockapi.HeaderCell))
+	return s.CheckCell(base, answer.Get(lockapi.HeaderCell))
 }
 
-// checkID refuses the cell id in an answer of the replica at base, if it is
+// CheckCell refuses the cell id in an answer of the replica at base, if it is
 // another cell's; an empty id passes.
-func (s *sameCell) checkID(base, is string) error {
+func (s *sameCell) CheckCell(base, is string) error {
 	if is == "" || s.any {
 		return nil
 	}
@@ -98,11 +94,11 @@ func (s *sameCell) isThis(id string) bool {
 	return s.any || s.id == "" || s.id == id
 }
 
-// isStrange reports whether an answer is another cell's, and whether no replica
+// IsOtherCell reports whether an answer is another cell's, and whether no replica
 // is left that might belong to this one.
-func (c *caller) isStrange(err error) (other, all bool) {
+func (c *Caller) IsOtherCell(err error) (other, all bool) {
 	if _, other = errors.AsType[*otherCell](err); !other {
 		return false, false
 	}
-	return true, c.router.abandoned(func(base string) bool { return c.cell.hasLeft(base, c.router.fails(base)) })
+	return true, c.router.Abandoned(func(base string) bool { return c.sameCell.hasLeft(base, c.router.fails(base)) })
 }

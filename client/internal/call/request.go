@@ -1,4 +1,4 @@
-package client
+package call
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -28,7 +27,7 @@ const mostAnswer = 64 << 20 // bytes of an answer's body
 // another credential now. A token may expire on its way, or while a call waits.
 // A connection keeps the client certificate of its handshake, which may be
 // older than the present one.
-func (c *caller) roundTrip(ctx context.Context, r *route, q *call, within time.Duration, buf *bytes.Buffer) (wire.Answer, error) {
+func (c *Caller) roundTrip(ctx context.Context, r *Route, q *Call, within time.Duration, buf *bytes.Buffer) (wire.Answer, error) {
 	as, err := c.authorization(ctx)
 	if err != nil {
 		return wire.Answer{}, err
@@ -42,8 +41,8 @@ func (c *caller) roundTrip(ctx context.Context, r *route, q *call, within time.D
 	case err != nil:
 		return a, nil
 	case !slices.Equal(next, as):
-	case r.to.scheme == "https" && a.Last:
-		c.close() // the other connections are as old
+	case r.To.scheme == "https" && a.Last:
+		c.closeIdle() // the other connections are as old
 	default:
 		return a, nil
 	}
@@ -52,63 +51,68 @@ func (c *caller) roundTrip(ctx context.Context, r *route, q *call, within time.D
 }
 
 // send makes one request, with a span if the call has one.
-func (c *caller) send(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (a wire.Answer, err error) {
+func (c *Caller) send(ctx context.Context, r *Route, q *Call, within time.Duration, as [][2]string, buf *bytes.Buffer) (a wire.Answer, err error) {
 	if q.span != nil {
-		fields, end := c.tracer.Attempt(q.span, q.method, q.path, r.to.base)
+		fields, end := c.Tracer.Attempt(q.span, q.Method, q.Path, r.To.URL)
 		as = slices.Clip(as)
 		for _, f := range fields {
 			if isVisible(f[0]) && isVisible(f[1]) { // else it could write further headers
-				as = append(as, field{f[0], f[1]})
+				as = append(as, f)
 			}
 		}
 		defer func() { end(a.StatusCode, err) }()
 	}
-	if c.metrics != (noMetrics{}) {
-		began := c.clock.now()
-		defer func() { c.metrics.Attempt(q.method, lockapi.Route(q.path), a.StatusCode, c.clock.now()-began) }()
+	if c.Metrics != nil {
+		began := c.Now()
+		defer func() { c.Metrics.Attempt(q.Method, lockapi.Route(q.Path), a.StatusCode, c.Now()-began) }()
 	}
-	if pool := c.transportTo(r.to).pool(r.to); pool != nil {
+	if pool := c.transportTo(r.To).pool(r.To); pool != nil {
 		return pool.Do(ctx, c.wireRequest(r, q, within, as), buf, mostAnswer)
 	}
 	return c.sendStandard(ctx, r, q, within, as, buf)
 }
 
 // transportTo returns the transport for an endpoint.
-func (c *caller) transportTo(e *endpoint) *transport { return c.transports[e.name] }
+func (c *Caller) transportTo(e *Endpoint) *transport { return c.transports[e.name] }
 
-// close closes idle connections.
-func (c *caller) close() {
+// Close closes idle connections and ends the search for replicas.
+func (c *Caller) Close() {
+	c.finder.close()
+	c.closeIdle()
+}
+
+func (c *Caller) closeIdle() {
 	for _, t := range c.transports {
 		t.close()
 	}
 }
 
 // wireRequest builds one attempt's request for the client's own connections.
-func (c *caller) wireRequest(r *route, q *call, within time.Duration, as []field) *wire.Request {
+func (c *Caller) wireRequest(r *Route, q *Call, within time.Duration, as [][2]string) *wire.Request {
 	h := c.headersOf(r, q).lines
 	if fields := q.with(as); len(fields) > 0 {
 		h = slices.Clone(h)
 		for _, f := range fields {
-			h = append(append(append(append(h, f.name...), ": "...), f.value...), "\r\n"...)
+			h = append(append(append(append(h, f[0]...), ": "...), f[1]...), "\r\n"...)
 		}
 	}
 	return &wire.Request{
-		Method: q.method, Addr: r.to.addr, Host: r.to.host, Target: r.to.url(q.path, q.query).RequestURI(),
-		Header: h, Body: q.body, Within: within, Hedger: q, Patience: q.patience, Aside: q.aside,
+		Method: q.Method, Addr: r.To.addr, Host: r.To.host, Target: r.To.address(q.Path, q.Query).RequestURI(),
+		Header: h, Body: q.Body, Within: within, Hedger: q, Patience: q.patience, Aside: q.aside,
 	}
 }
 
 // sendStandard makes one request through net/http. When a connection breaks,
 // net/http resends a call with an idempotency key by itself. If the dial for
 // that fails, the first request may still have arrived.
-func (c *caller) sendStandard(ctx context.Context, r *route, q *call, within time.Duration, as []field, buf *bytes.Buffer) (a wire.Answer, err error) {
+func (c *Caller) sendStandard(ctx context.Context, r *Route, q *Call, within time.Duration, as [][2]string, buf *bytes.Buffer) (a wire.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	watchdog := wire.NewWatchdog(q, q.patience)
 	stop := watchdog.During(cancel)
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	resp, err := c.transportTo(r.to).RoundTrip(c.request(httptrace.WithClientTrace(ctx, trace), r, q, as))
+	resp, err := c.transportTo(r.To).RoundTrip(c.request(httptrace.WithClientTrace(ctx, trace), r, q, as))
 	stop()
 	if isDialError(err) && connected.Load() {
 		err = fmt.Errorf("sent once, then failed to reconnect: %s", err.Error())
@@ -128,82 +132,24 @@ func (c *caller) sendStandard(ctx context.Context, r *route, q *call, within tim
 // request builds one attempt's request for net/http. Its headers are shared and
 // read-only, as RoundTripper's contract allows, unless a call has header fields
 // of its own.
-func (c *caller) request(ctx context.Context, r *route, q *call, as []field) *http.Request {
+func (c *Caller) request(ctx context.Context, r *Route, q *Call, as [][2]string) *http.Request {
 	h := c.headersOf(r, q).header
 	if fields := q.with(as); len(fields) > 0 {
 		h = h.Clone()
 		for _, f := range fields {
-			h.Set(f.name, f.value)
+			h.Set(f[0], f[1])
 		}
 	}
 	req := (&http.Request{
-		Method: q.method, URL: r.to.url(q.path, q.query), Host: r.to.host, Header: h,
+		Method: q.Method, URL: r.To.address(q.Path, q.Query), Host: r.To.host, Header: h,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
-	if q.body != nil {
-		req.ContentLength = int64(len(q.body))
-		req.Body = io.NopCloser(bytes.NewReader(q.body))
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(q.body)), nil }
+	if q.Body != nil {
+		req.ContentLength = int64(len(q.Body))
+		req.Body = io.NopCloser(bytes.NewReader(q.Body))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(q.Body)), nil }
 	}
 	return req
-}
-
-// openStream sends a call with a stream as its answer, which must begin within
-// the given time.
-func (c *caller) openStream(ctx context.Context, r *route, q *call, within time.Duration) error {
-	as, err := c.authorization(ctx)
-	if err != nil {
-		return &attemptError{base: r.to.base, err: err}
-	}
-	under, cut := context.WithCancelCause(ctx)
-	late := time.AfterFunc(within, func() { cut(errSilent) })
-	resp, err := c.transportTo(r.to).RoundTrip(c.request(under, r, q, append(as, field{"Accept", q.media})))
-	if !late.Stop() && err == nil {
-		resp.Body.Close()
-		err = errSilent
-	}
-	if err != nil {
-		cut(nil)
-		return &attemptError{base: r.to.base, sent: !isDialError(err), err: errors.Join(err, context.Cause(under))}
-	}
-	resp.Body = &streamed{resp.Body, cut}
-	if err := c.checkStream(r, q, resp); err != nil {
-		resp.Body.Close()
-		return err
-	}
-	c.router.answered(r, resp.Header.Get(lockapi.HeaderMaster))
-	return nil
-}
-
-// checkStream sets the stream of a call, and returns an error if the answer is
-// not such a stream.
-func (c *caller) checkStream(r *route, q *call, resp *http.Response) error {
-	if err := c.cell.check(r.to.base, q, resp.StatusCode, resp.Header); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		a, err := wire.ReadAnswer(resp, new(bytes.Buffer), mostMessage)
-		if err != nil {
-			return &attemptError{base: r.to.base, sent: true, err: err}
-		}
-		return c.refusal(r, &a)
-	}
-	q.stream = resp
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != q.media {
-		return lockapi.Errorf(lockapi.CodeInternal, "%s answered %s %s with %q; check that it is the base URL of a replica", r.to.base, q.method, q.path, lockapi.Clip(kind))
-	}
-	return nil
-}
-
-// streamed is a body that ends its call when it is closed.
-type streamed struct {
-	io.ReadCloser
-	cut context.CancelCauseFunc
-}
-
-func (s *streamed) Close() error {
-	defer s.cut(nil)
-	return s.ReadCloser.Close()
 }
 
 // headers are the header fields that calls have in common, and their bytes on
@@ -228,8 +174,8 @@ func makeHeaders(agent, forward string) headers {
 }
 
 // headersOf returns the headers of a call on a route.
-func (c *caller) headersOf(r *route, q *call) *headers {
-	if r.forward || q.any {
+func (c *Caller) headersOf(r *Route, q *Call) *headers {
+	if r.forward || q.Any {
 		return &c.forward
 	}
 	return &c.direct
@@ -243,4 +189,14 @@ func putBuffer(b *bytes.Buffer) {
 		b.Reset()
 		buffers.Put(b)
 	}
+}
+
+// isVisible reports whether s is printable ASCII and not empty.
+func isVisible(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return s != ""
 }

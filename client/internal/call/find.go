@@ -1,9 +1,8 @@
-package client
+package call
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -38,13 +37,11 @@ const mostAsked = 3
 // or a failure since the last look. An unused client makes no requests, and
 // need not be closed.
 type finder struct {
-	c      *caller
-	log    *slog.Logger
-	fixed  []*endpoint // given as URLs
+	c      *Caller
+	fixed  []*Endpoint // given as URLs
 	names  []*dnsName  // given as DNS names
-	dns    Resolver
-	learns bool // the cell is asked for its members
-	secure bool // learned URLs must be https
+	learns bool        // the cell is asked for its members
+	secure bool        // learned URLs must be https
 
 	ctx  context.Context // ends with the client
 	stop context.CancelFunc
@@ -67,13 +64,13 @@ type finder struct {
 	seen     atomic.Int64 // clock of the last keepalive's answer with a revision, ns
 }
 
-// revised records the members' revision in a keepalive's answer. A change
+// SawRevision records the members' revision in a keepalive's answer. A change
 // causes a look soon. While the revision stays the same, no look is needed.
-func (f *finder) revised(revision uint64) {
+func (f *finder) SawRevision(revision uint64) {
 	if f == nil || revision == 0 {
 		return
 	}
-	f.seen.Store(int64(f.c.clock.now()))
+	f.seen.Store(int64(f.c.Now()))
 	f.mu.Lock()
 	changed := f.revision != revision
 	if changed {
@@ -89,12 +86,12 @@ func (f *finder) revised(revision uint64) {
 // isCurrent reports whether keepalives show that the known members are up to
 // date.
 func (f *finder) isCurrent() bool {
-	return f.current.Load() && len(f.names) == 0 && f.c.clock.now()-time.Duration(f.seen.Load()) < lookEvery
+	return f.current.Load() && len(f.names) == 0 && f.c.Now()-time.Duration(f.seen.Load()) < lookEvery
 }
 
 // newFinder makes the finder of a caller that already has a router and a cell.
-func newFinder(c *caller, fixed []*endpoint, names []*dnsName, dns Resolver, learns bool) *finder {
-	f := &finder{c: c, log: c.log, fixed: fixed, names: names, dns: dns, learns: learns, found: make(chan struct{})}
+func newFinder(c *Caller, fixed []*Endpoint, names []*dnsName) *finder {
+	f := &finder{c: c, fixed: fixed, names: names, learns: !c.OnlyURLs, found: make(chan struct{})}
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	plain := false
 	for _, e := range fixed {
@@ -128,7 +125,7 @@ func (f *finder) want(d time.Duration) {
 	if !f.looked {
 		d = min(d, firstLook)
 	}
-	now := f.c.clock.now()
+	now := f.c.Now()
 	at := now + d/2 + rand.N(d/2)
 	if f.looked {
 		at = max(at, f.last+leastLook)
@@ -144,6 +141,9 @@ func (f *finder) want(d time.Duration) {
 	}
 	f.timer.Reset(at - now)
 }
+
+// KeepLooking schedules the usual look, since the cell answers.
+func (f *finder) KeepLooking() { f.want(lookEvery) }
 
 // look looks once, by DNS and by the cell.
 func (f *finder) look() {
@@ -164,7 +164,7 @@ func (f *finder) look() {
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.looks, f.looked, f.last = false, true, f.c.clock.now()
+	f.looks, f.looked, f.last = false, true, f.c.Now()
 	f.waits.Store(false)
 }
 
@@ -177,7 +177,7 @@ func (f *finder) ask(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var out lockapi.URLs
-	err := f.c.repeat(within, &call{method: http.MethodGet, path: lockapi.RouteURLs, aside: true, out: &out})
+	err := f.c.repeat(within, &Call{Method: http.MethodGet, Path: lockapi.RouteURLs, aside: true, Out: &out})
 	if err == nil {
 		if learned := f.believe(&out); learned != nil {
 			f.c.router.set(nil, learned)
@@ -191,7 +191,7 @@ func (f *finder) ask(ctx context.Context) {
 		}
 		return
 	}
-	f.log.Debug("stout: the members are not known", "error", err)
+	f.c.Log.Debug("stout: the members are not known", "error", err)
 	f.mu.Lock()
 	listed := f.listed
 	f.mu.Unlock()
@@ -200,8 +200,8 @@ func (f *finder) ask(ctx context.Context) {
 	}
 	for _, e := range f.c.router.some(mostAsked) {
 		var out lockapi.URLs
-		q := call{method: http.MethodGet, path: lockapi.RouteURLs, query: "consistency=" + lockapi.ConsistencyStale, stale: true, aside: true, out: &out}
-		if f.c.attempt(ctx, &route{to: e}, &q) == nil {
+		q := Call{Method: http.MethodGet, Path: lockapi.RouteURLs, Query: "consistency=" + lockapi.ConsistencyStale, Stale: true, aside: true, Out: &out}
+		if f.c.Attempt(ctx, &Route{To: e}, &q) == nil {
 			f.c.router.learn(f.believe(&out)...)
 		}
 	}
@@ -210,14 +210,14 @@ func (f *finder) ask(ctx context.Context) {
 // believe returns the endpoints of the members in the cell's list. It omits a
 // URL that leads from https to http, or is not the URL of a host. It is nil if
 // there are no endpoints.
-func (f *finder) believe(list *lockapi.URLs) (out []*endpoint) {
-	if !f.c.cell.isThis(list.CellID) {
+func (f *finder) believe(list *lockapi.URLs) (out []*Endpoint) {
+	if !f.c.sameCell.isThis(list.CellID) {
 		return nil
 	}
 	for _, r := range list.Replicas[:min(len(list.Replicas), mostLearned)] {
 		e, err := learnedEndpoint(r.URL, f.secure)
 		if err != nil {
-			f.log.Debug("stout: the URL of a member is not used", "member", lockapi.Clip(r.ID), "error", err)
+			f.c.Log.Debug("stout: the URL of a member is not used", "member", lockapi.Clip(r.ID), "error", err)
 			continue
 		}
 		out = append(out, e)
@@ -226,7 +226,7 @@ func (f *finder) believe(list *lockapi.URLs) (out []*endpoint) {
 }
 
 // learnedEndpoint parses a URL in the cell's list.
-func learnedEndpoint(text string, secure bool) (*endpoint, error) {
+func learnedEndpoint(text string, secure bool) (*Endpoint, error) {
 	if err := lockapi.ValidateMemberURL(text); err != nil {
 		return nil, err
 	}
@@ -235,14 +235,14 @@ func learnedEndpoint(text string, secure bool) (*endpoint, error) {
 		return nil, err
 	}
 	if secure && e.scheme != "https" {
-		return nil, errors.New("stout: " + e.base + " leads from https to http")
+		return nil, errors.New("stout: " + e.URL + " leads from https to http")
 	}
 	return e, nil
 }
 
 // met records a named master that has answered. A client that may not ask for
 // the members follows the cell by these.
-func (f *finder) met(e *endpoint) {
+func (f *finder) met(e *Endpoint) {
 	if f == nil || !f.learns || strings.Trim(e.path, "/") != "" || f.secure && e.scheme != "https" {
 		return
 	}

@@ -1,4 +1,4 @@
-package client
+package decode
 
 import (
 	"encoding/json"
@@ -31,7 +31,7 @@ var outs = []func() any{
 	func() any { return new(lockapi.Released) },
 	func() any { return new(lockapi.Problem) },
 	func() any { return new(lockapi.FileStat) },
-	func() any { return new(fileAnswer) },
+	func() any { return new(lockapi.File) },
 }
 
 // TestAnswersAreReadFast: the decoder reads an answer with every known field
@@ -120,7 +120,7 @@ func FuzzDecode(f *testing.F) {
 		for _, out := range append(outs, func() any { return new(lockapi.CellEvent) }) {
 			got, want := out(), out()
 			err := json.Unmarshal(body, want)
-			if ours := decode(body, got); (err == nil) != (ours == nil) {
+			if ours := JSON(body, got); (err == nil) != (ours == nil) {
 				t.Fatalf("encoding/json: %v; here: %v", err, ours)
 			}
 			if err == nil && !reflect.DeepEqual(got, want) {

@@ -1,8 +1,9 @@
-package client
+package call
 
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -63,27 +64,23 @@ func FuzzAnswer(f *testing.F) {
 }
 
 // someCalls returns a call for each type of answer.
-func someCalls() []call {
+func someCalls() []Call {
 	outs := []any{nil, &lockapi.Session{}, &lockapi.SessionState{}, &lockapi.Keepalive{}, &lockapi.Grant{}, &lockapi.Released{},
 		&lockapi.Lock{}, &lockapi.LockList{}, &lockapi.SequencerCheck{}, &lockapi.Cell{}, &lockapi.Replica{}, &lockapi.Transferred{},
-		&fileAnswer{}, &listAnswer{}, &lockapi.FileStat{}, &lockapi.FilesDeleted{}, &lockapi.TransactionResult{}, &lockapi.EventList{}}
-	all := make([]call, len(outs))
+		&lockapi.File{}, &lockapi.FileList{}, &lockapi.FileStat{}, &lockapi.FilesDeleted{}, &lockapi.TransactionResult{}, &lockapi.EventList{}}
+	all := make([]Call, len(outs))
 	for i, out := range outs {
-		all[i] = call{method: http.MethodPost, path: "/v1/locks/a b", body: []byte("{}"), fields: []field{{lockapi.HeaderIdempotencyKey, "k"}}, out: out, once: i%2 == 0}
+		all[i] = Call{Method: http.MethodPost, Path: "/v1/locks/a b", Body: []byte("{}"), Fields: [][2]string{{lockapi.HeaderIdempotencyKey, "k"}}, Out: out, NoRetry: i%2 == 0}
 	}
 	return all
 }
 
-func checkAnswer(t *testing.T, q *call, a *answerOf) {
+func checkAnswer(t *testing.T, q *Call, a *answerOf) {
 	t.Helper()
-	c, err := Config{URLs: []string{"http://r1", "http://r2"}, Transport: a, Clock: func() time.Duration { return time.Hour }}.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
+	c := callerOf(t, a, "http://r1", "http://r2")
 	for range 3 { // each at the replica that the previous answer led to
-		r := c.calls.router.pick()
-		err := c.calls.attempt(t.Context(), r, q)
+		r := c.router.pick()
+		err := c.Attempt(t.Context(), r, q)
 		refused := new(lockapi.Error)
 		switch {
 		case err == nil && a.status >= 300:
@@ -99,11 +96,22 @@ func checkAnswer(t *testing.T, q *call, a *answerOf) {
 		if !q.effective && (a.status < 300 || a.status >= 500 && refused.Code.Status() != a.status) {
 			t.Fatalf("%d %q counts as a call without effect: %v", a.status, a.body, err)
 		}
-		if next, _ := c.calls.classify(t.Context(), r, q, err); next == redirect && refused.Code != lockapi.CodeNotMaster {
+		if next, _ := c.classify(t.Context(), r, q, err); next == redirect && refused.Code != lockapi.CodeNotMaster {
 			t.Fatalf("%v redirects", err)
 		}
 	}
 	if a.sent != 3 {
 		t.Fatalf("%d requests were sent", a.sent)
 	}
+}
+
+// callerOf returns a caller of replicas that a transport answers for.
+func callerOf(t *testing.T, transport http.RoundTripper, urls ...string) *Caller {
+	t.Helper()
+	c, err := New(Settings{URLs: urls, Transport: transport, Scheme: "http", Log: slog.New(slog.DiscardHandler), Now: func() time.Duration { return time.Hour }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
 }

@@ -1,13 +1,11 @@
-package client
+package call
 
 import (
 	"cmp"
 	"context"
-	"errors"
-	"iter"
 	"time"
 
-	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/client/internal/timing"
 )
 
 const (
@@ -34,37 +32,37 @@ const (
 // answers 421. It is also rare: a master that holds a call on purpose, or that
 // answers other calls in the meantime, starts no hedge.
 type hedge struct {
-	c       *caller
-	first   *call           // the call itself; its attempt is silent
-	r       *route          // of that attempt
-	fork    *call           // copied for each further attempt
+	c       *Caller
+	first   *Call           // the call itself; its attempt is silent
+	r       *Route          // of that attempt
+	fork    *Call           // copied for each further attempt
 	ctx     context.Context // ends with the hedge
 	cancel  context.CancelFunc
 	results chan attempt // that have finished
 	outcome chan attempt // the one that ended the hedge
 	pending map[routeKey]attempt
 	account account // of all attempts but the first, which keeps its own
-	pause   backoff
+	pause   timing.Backoff
 	hops    int   // redirects in a row
 	last    error // of an attempt that did not settle the call
 }
 
 // attempt is one of several attempts of a call, with its own fork of the call.
 type attempt struct {
-	r       *route
-	q       *call
+	r       *Route
+	q       *Call
 	sent    time.Duration
 	err     error
 	settles bool // the error, or nil, is the call's outcome
 }
 
 // hedged makes an attempt of a call over route r, and hedges it.
-func (c *caller) hedged(ctx context.Context, r *route, q *call) (verdict, error) {
+func (c *Caller) hedged(ctx context.Context, r *Route, q *Call) (verdict, error) {
 	q.c, q.ctx, q.r, q.patience, q.probed, q.hedge = c, ctx, r, 0, false, nil
 	if q.isHedged() && c.router.hasOther(r) {
-		q.patience = r.patience()
+		q.patience = r.Patience()
 	}
-	err := c.attempt(ctx, r, q)
+	err := c.Attempt(ctx, r, q)
 	switch {
 	case q.hedge != nil:
 		return q.hedge.finish(err)
@@ -75,8 +73,8 @@ func (c *caller) hedged(ctx context.Context, r *route, q *call) (verdict, error)
 	return next, err
 }
 
-// patience grows with the time of answers on this way.
-func (r *route) patience() time.Duration {
+// Patience grows with the time of answers on this way.
+func (r *Route) Patience() time.Duration {
 	return min(max(hedgeAfter, 2*time.Duration(r.took.Load())), mostPatience)
 }
 
@@ -84,20 +82,20 @@ func (r *route) patience() time.Duration {
 // this one was sent: then it is the master, and only busy. A call that is meant
 // to wait waits for its full time, unless the replica fails. One probe shows
 // whether the link is dead.
-func (q *call) Late() (again time.Duration, under context.Context) {
-	c, r, now := q.c, q.r, q.c.clock.now()
-	again = c.holdOff(r, now, q.sent, q.wait)
+func (q *Call) Late() (again time.Duration, under context.Context) {
+	c, r, now := q.c, q.r, q.c.Now()
+	again = c.holdOff(r, now, q.sent, q.Wait)
 	if again == 0 {
 		q.hedge = startHedge(q)
 		return 0, q.hedge.ctx
 	}
-	if heard := time.Duration(r.heard.Load()); q.wait > 0 && !q.probed && (heard <= q.sent || now-heard > lookAgain) {
+	if heard := time.Duration(r.heard.Load()); q.Wait > 0 && !q.probed && (heard <= q.sent || now-heard > lookAgain) {
 		q.probed = true
-		within := linkTime + r.patience()
+		within := linkTime + r.Patience()
 		if r.probed.CompareAndSwap(false, true) { // one probe for all calls that wait there
 			go func() {
 				if c.probe(r, within) {
-					r.heard.Store(int64(c.clock.now()))
+					r.heard.Store(int64(c.Now()))
 				}
 				r.probed.Store(false)
 			}()
@@ -109,12 +107,12 @@ func (q *call) Late() (again time.Duration, under context.Context) {
 
 // holdOff returns how long not to ask another replica besides that of route r:
 // 0 if that has failed, or is silent without a reason.
-func (c *caller) holdOff(r *route, now, sent, wait time.Duration) time.Duration {
+func (c *Caller) holdOff(r *Route, now, sent, wait time.Duration) time.Duration {
 	d := r.busy(now, sent, wait)
 	if d == 0 && wait > 0 && r.heard.Load() != 0 {
-		d = max(sent+wait+r.patience()-now, 0)
+		d = max(sent+wait+r.Patience()-now, 0)
 	}
-	if d > 0 && wait > 0 && c.router.fails(r.to.base) {
+	if d > 0 && wait > 0 && c.router.fails(r.To.URL) {
 		return 0
 	}
 	return d
@@ -123,8 +121,8 @@ func (c *caller) holdOff(r *route, now, sent, wait time.Duration) time.Duration 
 // busy returns how long not to check again on a master that has answered other
 // calls since a call was sent to it, and still does if the call is overdue; 0
 // if it has not.
-func (r *route) busy(now, sent, wait time.Duration) time.Duration {
-	heard, patience := time.Duration(r.heard.Load()), r.patience()
+func (r *Route) busy(now, sent, wait time.Duration) time.Duration {
+	heard, patience := time.Duration(r.heard.Load()), r.Patience()
 	switch due := sent + wait; {
 	case heard <= sent:
 		return 0
@@ -136,7 +134,7 @@ func (r *route) busy(now, sent, wait time.Duration) time.Duration {
 	return 0
 }
 
-func startHedge(q *call) *hedge {
+func startHedge(q *Call) *hedge {
 	h := &hedge{
 		c: q.c, first: q, r: q.r, fork: q.fork(), results: make(chan attempt), outcome: make(chan attempt, 1),
 		pending: map[routeKey]attempt{q.r.key(): {r: q.r, q: q, sent: q.sent}},
@@ -179,7 +177,7 @@ func (h *hedge) run() {
 func (h *hedge) end(a attempt) {
 	for _, p := range h.pending {
 		if p.q != h.first {
-			h.account.add(account{effective: true, unsettled: true, firstSent: p.sent})
+			h.account.add(account{effective: true, Unanswered: true, FirstSent: p.sent})
 		}
 	}
 	h.outcome <- a
@@ -189,11 +187,11 @@ func (h *hedge) end(a attempt) {
 // is the first one. The first was silent long enough for a penalty, unless any
 // replica may answer the call and take its time.
 func (h *hedge) learn(a *attempt) {
-	if a.r == h.r || isNonsense(a.err) {
+	if a.r == h.r || IsInvalid(a.err) {
 		return
 	}
 	h.c.router.current.CompareAndSwap(h.r, a.r)
-	if p, silent := h.pending[h.r.key()]; silent && !h.fork.any && !h.fork.stale && p.r.busy(h.c.clock.now(), p.sent, 0) == 0 {
+	if p, silent := h.pending[h.r.key()]; silent && !h.fork.Any && !h.fork.Stale && p.r.busy(h.c.Now(), p.sent, 0) == 0 {
 		h.c.router.failed(h.r)
 	}
 }
@@ -205,26 +203,26 @@ func (h *hedge) settle(a *attempt) time.Duration {
 		a.settles = true
 		return 0
 	}
-	h.c.log.Debug("stout: attempt failed", "method", a.q.method, "path", a.q.path, "replica", a.r.to.base, "error", a.err)
+	h.c.Log.Debug("stout: attempt failed", "method", a.q.Method, "path", a.q.Path, "replica", a.r.To.URL, "error", a.err)
 	next, to := h.c.classify(h.ctx, a.r, a.q, a.err)
 	h.last = a.err
 	if next == giveUp {
-		if isNonsense(a.err) && len(h.pending) > 0 {
-			return h.pause.next() // a healthy replica may still answer
+		if IsInvalid(a.err) && len(h.pending) > 0 {
+			return h.pause.Next() // a healthy replica may still answer
 		}
 		a.settles = true
 		return 0
 	}
-	if h.hops++; to == nil || h.hops > mostHops {
+	if h.hops++; to == nil || h.hops > MostFollowed {
 		h.hops = 0
-		return h.pause.next()
+		return h.pause.Next()
 	}
 	if p, asked := h.pending[to.key()]; asked {
 		// The named master is silent towards us. It may answer the replica that
 		// names it.
-		via := &route{to: a.r.to, forward: true}
-		if h.c.clock.now()-p.sent < h.fork.wait+2*p.r.patience() || h.isAsked(via) {
-			return h.pause.next()
+		via := &Route{To: a.r.To, forward: true}
+		if h.c.Now()-p.sent < h.fork.Wait+2*p.r.Patience() || h.isAsked(via) {
+			return h.pause.Next()
 		}
 		to = via
 	}
@@ -232,7 +230,7 @@ func (h *hedge) settle(a *attempt) time.Duration {
 }
 
 // isAsked reports whether an answer on that route is pending.
-func (h *hedge) isAsked(r *route) bool {
+func (h *hedge) isAsked(r *Route) bool {
 	_, asked := h.pending[r.key()]
 	return asked
 }
@@ -240,9 +238,9 @@ func (h *hedge) isAsked(r *route) bool {
 // ask asks the next replica, if there is reason and one that has not been
 // asked. It returns when to ask another; 0 means after the next answer.
 func (h *hedge) ask() time.Duration {
-	now := h.c.clock.now()
+	now := h.c.Now()
 	for _, p := range h.pending {
-		if d := h.c.holdOff(p.r, now, p.sent, h.fork.wait); d > 0 {
+		if d := h.c.holdOff(p.r, now, p.sent, h.fork.Wait); d > 0 {
 			return min(d, lookAgain)
 		}
 	}
@@ -253,14 +251,14 @@ func (h *hedge) ask() time.Duration {
 }
 
 // start makes an attempt, which has no hedge of its own.
-func (h *hedge) start(r *route) time.Duration {
-	a := attempt{r: r, q: h.fork.fork(), sent: h.c.clock.now()}
+func (h *hedge) start(r *Route) time.Duration {
+	a := attempt{r: r, q: h.fork.fork(), sent: h.c.Now()}
 	h.pending[r.key()] = a
 	go func() {
-		a.err = h.c.attempt(h.ctx, r, a.q)
+		a.err = h.c.Attempt(h.ctx, r, a.q)
 		deliver(h.ctx, h.results, a)
 	}()
-	return r.patience()
+	return r.Patience()
 }
 
 // finish runs in the call's own goroutine when its attempt has ended with err.
@@ -281,48 +279,10 @@ func (h *hedge) finish(err error) (verdict, error) {
 	return giveUp, a.err
 }
 
-// askAll makes one attempt of a call at each of several replicas at once, with
-// or without permission to forward it. It yields the attempts as they end.
-func (c *caller) askAll(ctx context.Context, q *call, forward bool, to []*endpoint) iter.Seq[attempt] {
-	return func(yield func(attempt) bool) {
-		ended := make(chan attempt, len(to))
-		for _, e := range to {
-			a := attempt{r: &route{to: e, forward: forward}, q: q.fork()}
-			go func() {
-				a.err = c.attempt(ctx, a.r, a.q)
-				ended <- a
-			}()
-		}
-		for range to {
-			if !yield(<-ended) {
-				return
-			}
-		}
+// deliver sends v on to, unless ctx ends first.
+func deliver[T any](ctx context.Context, to chan<- T, v T) {
+	select {
+	case to <- v:
+	case <-ctx.Done():
 	}
-}
-
-// urgent sends a call to several replicas at once; each may forward it to the
-// master. It is for a caller without time to try one after another. The first
-// success wins, or a master's session_not_found. After another refusal, the
-// other replicas may still succeed. Otherwise the error is a refusal, if there
-// is one. r is the present route. The call must be repeatable any number of
-// times.
-func (c *caller) urgent(ctx context.Context, r *route, q *call) (failure error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for a := range c.askAll(ctx, q, true, c.router.some(mostAsked)) {
-		switch {
-		case a.err == nil:
-			c.router.current.CompareAndSwap(r, a.r)
-			q.adopt(a.q)
-			return nil
-		case errors.Is(a.err, lockapi.CodeSessionNotFound):
-			return a.err
-		}
-		_, _ = c.classify(ctx, a.r, a.q, a.err) // for the penalties
-		if failure == nil || isAnswer(a.err) {
-			failure = a.err
-		}
-	}
-	return failure
 }

@@ -1,4 +1,4 @@
-package client
+package call
 
 import (
 	"bufio"
@@ -46,14 +46,14 @@ func TestSentAgainByTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &caller{transports: map[string]*transport{"": {given: new(http.Transport)}}, direct: makeHeaders("", ""), metrics: noMetrics{}}
-	defer c.close()
+	c := &Caller{transports: map[string]*transport{"": {given: new(http.Transport)}}, direct: makeHeaders("", "")}
+	defer c.closeIdle()
 	send := func(method, key string) error {
-		q := call{method: method, path: "/v1/files/a", body: []byte("x")}
+		q := Call{Method: method, Path: "/v1/files/a", Body: []byte("x")}
 		if key != "" {
-			q.under(key)
+			q.Under(key)
 		}
-		_, err := c.roundTrip(t.Context(), &route{to: to}, &q, 10*time.Second, new(bytes.Buffer))
+		_, err := c.roundTrip(t.Context(), &Route{To: to}, &q, 10*time.Second, new(bytes.Buffer))
 		return err
 	}
 	if err := send(http.MethodGet, ""); err != nil {

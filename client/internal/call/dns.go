@@ -1,4 +1,4 @@
-package client
+package call
 
 import (
 	"context"
@@ -12,14 +12,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-)
 
-// Resolver resolves DNS names; *net.Resolver is one. Its methods return when
-// their context ends.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-	LookupSRV(ctx context.Context, service, proto, name string) (cname string, addrs []*net.SRV, err error)
-}
+	"github.com/stoutlock/stout/client/internal/timing"
+)
 
 const (
 	lookupTime = 5 * time.Second // for all queries of a name
@@ -37,7 +32,7 @@ type dnsName struct {
 	cert   string // the name that certificates are verified against
 
 	mu    sync.Mutex // guards the following
-	found []*endpoint
+	found []*Endpoint
 	under *lookup // the present or last one
 	ended time.Time
 }
@@ -151,7 +146,7 @@ func (f *finder) begin(n *dnsName) *lookup {
 	go func() {
 		ctx, cancel := context.WithTimeout(f.ctx, lookupTime)
 		defer cancel()
-		found, err := n.resolve(ctx, f.dns)
+		found, err := n.resolve(ctx, f.c.Resolver)
 		n.mu.Lock()
 		if len(found) > 0 {
 			n.found = found
@@ -159,7 +154,7 @@ func (f *finder) begin(n *dnsName) *lookup {
 		l.err, n.ended = err, time.Now()
 		n.mu.Unlock()
 		if err != nil {
-			f.log.Debug("stout: name not found", "name", n.text, "error", err)
+			f.c.Log.Debug("stout: name not found", "name", n.text, "error", err)
 		}
 		f.publish()
 		close(l.done)
@@ -194,7 +189,7 @@ func (f *finder) beginAll() (under []*lookup) {
 // lookUp looks up all names, and returns early when ctx ends.
 func (f *finder) lookUp(ctx context.Context) {
 	for _, l := range f.beginAll() {
-		if await(ctx, l.done) != nil {
+		if timing.Await(ctx, l.done) != nil {
 			return
 		}
 	}
@@ -209,10 +204,10 @@ func (f *finder) first(ctx context.Context) error {
 			return nil
 		case <-l.done:
 			if l.err != nil {
-				errs = append(errs, &attemptError{base: f.names[i].text, err: l.err})
+				errs = append(errs, &AttemptError{URL: f.names[i].text, Err: l.err})
 			}
 		case <-ctx.Done():
-			return &attemptError{base: f.names[i].text, err: context.Cause(ctx)}
+			return &AttemptError{URL: f.names[i].text, Err: context.Cause(ctx)}
 		}
 	}
 	if f.c.router.pick() != nil {
@@ -222,20 +217,20 @@ func (f *finder) first(ctx context.Context) error {
 }
 
 // lookUpNow returns the endpoints of a DNS name that was given to the client.
-func (f *finder) lookUpNow(ctx context.Context, text string) ([]*endpoint, error) {
+func (f *finder) lookUpNow(ctx context.Context, text string) ([]*Endpoint, error) {
 	i := slices.IndexFunc(f.names, func(n *dnsName) bool { return n.text == text })
 	if i < 0 {
 		return nil, fmt.Errorf("stout: %q is not among the DNS names of this client", text)
 	}
 	n := f.names[i]
 	l := f.begin(n)
-	if err := await(ctx, l.done); err != nil {
-		return nil, &attemptError{base: n.text, err: err}
+	if err := timing.Await(ctx, l.done); err != nil {
+		return nil, &AttemptError{URL: n.text, Err: err}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.found) == 0 {
-		return nil, &attemptError{base: n.text, err: l.err}
+		return nil, &AttemptError{URL: n.text, Err: l.err}
 	}
 	return n.found, nil
 }
@@ -243,7 +238,7 @@ func (f *finder) lookUpNow(ctx context.Context, text string) ([]*endpoint, error
 // resolve asks the DNS for the endpoints of a name. If part of the DNS does not
 // answer, earlier endpoints are kept in addition to the new ones. If no answer
 // comes at all, or an empty one, found is empty.
-func (n *dnsName) resolve(ctx context.Context, dns Resolver) (found []*endpoint, err error) {
+func (n *dnsName) resolve(ctx context.Context, dns resolver) (found []*Endpoint, err error) {
 	if n.srv == "" {
 		addrs, err := n.addresses(ctx, dns, n.host, n.port)
 		return n.endpoints(addrs), err
@@ -282,7 +277,7 @@ func (n *dnsName) resolve(ctx context.Context, dns Resolver) (found []*endpoint,
 }
 
 // addresses returns the usable addresses of a host.
-func (n *dnsName) addresses(ctx context.Context, dns Resolver, host, port string) (out []netip.AddrPort, err error) {
+func (n *dnsName) addresses(ctx context.Context, dns resolver, host, port string) (out []netip.AddrPort, err error) {
 	p, _ := strconv.ParseUint(port, 10, 16) // was checked
 	ips, err := dns.LookupNetIP(ctx, "ip", host)
 	for _, ip := range ips {
@@ -298,7 +293,7 @@ func (n *dnsName) addresses(ctx context.Context, dns Resolver, host, port string
 
 // endpoints returns at most mostFound endpoints of addresses, in random order,
 // so that clients differ.
-func (n *dnsName) endpoints(at []netip.AddrPort) (out []*endpoint) {
+func (n *dnsName) endpoints(at []netip.AddrPort) (out []*Endpoint) {
 	rand.Shuffle(len(at), func(i, j int) { at[i], at[j] = at[j], at[i] })
 	for _, a := range at[:min(len(at), mostFound)] {
 		e, err := parseEndpoint(n.scheme + "://" + a.String())
@@ -307,7 +302,7 @@ func (n *dnsName) endpoints(at []netip.AddrPort) (out []*endpoint) {
 		}
 		if n.scheme == "https" {
 			e.name = n.cert
-			e.base += " (" + n.cert + ")"
+			e.URL += " (" + n.cert + ")"
 		}
 		out = append(out, e)
 	}

@@ -1,4 +1,4 @@
-package client
+package call
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"unicode"
 )
 
-// endpoint is the base URL of one replica's API, parsed once.
-type endpoint struct {
-	base   string // canonical text: scheme://host/path without a final slash
+// Endpoint is the base URL of one replica's API, parsed once.
+type Endpoint struct {
+	URL    string // canonical text: scheme://host/path without a final slash
 	scheme string
 	host   string
 	path   string
@@ -25,7 +25,7 @@ type endpoint struct {
 
 // givenEndpoint parses a caller's URL, or host:port, which gets the given
 // scheme.
-func givenEndpoint(text, scheme string) (*endpoint, error) {
+func givenEndpoint(text, scheme string) (*Endpoint, error) {
 	if strings.Contains(text, "://") {
 		return parseEndpoint(text)
 	}
@@ -37,7 +37,7 @@ func givenEndpoint(text, scheme string) (*endpoint, error) {
 }
 
 // parseEndpoint parses a base URL.
-func parseEndpoint(text string) (*endpoint, error) {
+func parseEndpoint(text string) (*Endpoint, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("stout: URL %q: %w", text, err)
@@ -55,7 +55,7 @@ func parseEndpoint(text string) (*endpoint, error) {
 		return nil, fmt.Errorf("stout: URL %q has a query or a fragment; give the base URL only", text)
 	}
 	path := strings.TrimRight(u.Path, "/")
-	return &endpoint{base: u.Scheme + "://" + u.Host + path, scheme: u.Scheme, host: u.Host, path: path, addr: directAddr(u)}, nil
+	return &Endpoint{URL: u.Scheme + "://" + u.Host + path, scheme: u.Scheme, host: u.Host, path: path, addr: directAddr(u)}, nil
 }
 
 // isPort reports whether a URL's port is valid or absent.
@@ -79,8 +79,8 @@ func directAddr(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// url returns the address of a route below the endpoint. Path segments are
+// address returns the URL of a route below the endpoint. Path segments are
 // escaped when the request is written.
-func (e *endpoint) url(path, query string) *url.URL {
+func (e *Endpoint) address(path, query string) *url.URL {
 	return &url.URL{Scheme: e.scheme, Host: e.host, Path: e.path + path, RawQuery: query}
 }

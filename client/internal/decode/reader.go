@@ -1,4 +1,4 @@
-package client
+package decode
 
 import (
 	"bytes"

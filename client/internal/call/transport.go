@@ -1,4 +1,4 @@
-package client
+package call
 
 import (
 	"cmp"
@@ -54,7 +54,7 @@ func newTransport(d *dial.Dialer, source func() *tls.Config, cert string) *trans
 
 // pool returns the own connections to an endpoint, or nil if it is reached
 // through net/http.
-func (t *transport) pool(e *endpoint) *wire.Pool {
+func (t *transport) pool(e *Endpoint) *wire.Pool {
 	switch {
 	case t.given != nil || e.addr == "":
 		return nil

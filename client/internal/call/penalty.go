@@ -1,4 +1,4 @@
-package client
+package call
 
 import "time"
 
@@ -47,11 +47,11 @@ func (rt *router) punish(base string) {
 // absolve ends the penalty of an endpoint that has answered. During the pause
 // an answer has no effect: it may be a short one on a link that loses long
 // ones.
-func (rt *router) absolve(e *endpoint) {
+func (rt *router) absolve(e *Endpoint) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	now := rt.now()
-	if p := rt.penalties[e.base]; p != nil && !p.over && now >= p.until {
+	if p := rt.penalties[e.URL]; p != nil && !p.over && now >= p.until {
 		p.over, p.until = true, now
 		rt.countPunished()
 	}
@@ -70,15 +70,15 @@ func (rt *router) countPunished() {
 
 // passesOver reports whether an endpoint has failed and not answered since. It
 // starts a probe when the pause is over. mu is held.
-func (rt *router) passesOver(e *endpoint) bool {
-	p := rt.penalties[e.base]
+func (rt *router) passesOver(e *Endpoint) bool {
+	p := rt.penalties[e.URL]
 	if p == nil || p.over {
 		return false
 	}
 	if rt.now() >= p.until && !p.probed && rt.probe != nil {
 		p.probed = true
 		go func() {
-			rt.probe(&route{to: e}, probeTime)
+			rt.probe(&Route{To: e}, probeTime)
 			rt.mu.Lock()
 			defer rt.mu.Unlock()
 			p.probed = false
@@ -88,7 +88,7 @@ func (rt *router) passesOver(e *endpoint) bool {
 }
 
 // isPunished is passesOver under the mutex.
-func (rt *router) isPunished(e *endpoint) bool {
+func (rt *router) isPunished(e *Endpoint) bool {
 	if rt.punished.Load() == 0 {
 		return false
 	}

@@ -1,4 +1,4 @@
-package client
+package call
 
 import (
 	"fmt"
@@ -64,8 +64,18 @@ func TestNames(t *testing.T) {
 		"dns:_stout._tcp":                                 "_SERVICE._PROTO.NAME",
 		"dns:a\x00b:7101":                                 "cannot contain",
 	} {
-		if _, err := New(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
+		if _, err := New(Settings{URLs: []string{text}, Scheme: "http"}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
 			t.Errorf("%s: %v; want %q", text, err, want)
 		}
+	}
+}
+
+func TestAddress(t *testing.T) {
+	e, err := parseEndpoint("https://gateway:8443/stout/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.address("/v1/locks/a b/%/ü", "").String(); got != "https://gateway:8443/stout/v1/locks/a%20b/%25/%C3%BC" {
+		t.Errorf("address is %s", got)
 	}
 }

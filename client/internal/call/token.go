@@ -1,4 +1,4 @@
-package client
+package call
 
 import (
 	"context"
@@ -12,11 +12,11 @@ var errNoToken = errors.New("no token to send")
 
 // authorization returns the header with the token of an attempt; empty if no
 // function supplies tokens. The error is an errNoToken.
-func (c *caller) authorization(ctx context.Context) ([]field, error) {
-	if c.token == nil {
+func (c *Caller) authorization(ctx context.Context) ([][2]string, error) {
+	if c.Token == nil {
 		return nil, nil
 	}
-	token, err := c.token(ctx)
+	token, err := c.Token(ctx)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errNoToken, err)
@@ -25,13 +25,13 @@ func (c *caller) authorization(ctx context.Context) ([]field, error) {
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, fmt.Errorf("%w: it has a space, a control character or one outside ASCII", errNoToken)
 	}
-	return []field{{"Authorization", "Bearer " + token}}, nil
+	return [][2]string{{"Authorization", "Bearer " + token}}, nil
 }
 
 // with returns the call's own header fields and more.
-func (q *call) with(more []field) []field {
+func (q *Call) with(more [][2]string) [][2]string {
 	if len(more) == 0 {
-		return q.fields
+		return q.Fields
 	}
-	return slices.Concat(q.fields, more)
+	return slices.Concat(q.Fields, more)
 }

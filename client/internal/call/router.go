@@ -1,18 +1,17 @@
-package client
+package call
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// route is where calls go at present. With forward set the replica is asked to
+// Route is where calls go at present. With forward set the replica is asked to
 // pass calls on, because the master that it names cannot be reached from here
 // (its URL may belong to a network that only the replicas share).
-type route struct {
-	to      *endpoint
+type Route struct {
+	To      *Endpoint
 	forward bool
 	heard   atomic.Int64 // clock when a master last answered this way, or a probe; 0 for never
 	probed  atomic.Bool  // a probe is under way, see call.Late
@@ -25,18 +24,18 @@ type routeKey struct {
 	forward bool
 }
 
-func (r *route) key() routeKey { return routeKey{r.to.base, r.forward} }
+func (r *Route) key() routeKey { return routeKey{r.To.URL, r.forward} }
 
-// alive reports whether a master answered this way within the last d.
-func (r *route) alive(now, d time.Duration) bool {
+// Alive reports whether a master answered this way within the last d.
+func (r *Route) Alive(now, d time.Duration) bool {
 	heard := r.heard.Load()
 	return heard != 0 && now-time.Duration(heard) < d
 }
 
 // answered records that a master has answered a call this way.
-func (r *route) answered(now time.Duration, q *call) {
+func (r *Route) answered(now time.Duration, q *Call) {
 	r.heard.Store(int64(now))
-	if q.wait == 0 {
+	if q.Wait == 0 {
 		r.took.Store(int64(now - q.sent))
 	}
 }
@@ -48,19 +47,19 @@ type router struct {
 	now     func() time.Duration
 	finder  *finder // is notified when to look for replicas; may be nil
 	known   atomic.Pointer[endpoints]
-	current atomic.Pointer[route] // nil while no replica is known
+	current atomic.Pointer[Route] // nil while no replica is known
 	// probe asks an endpoint whether it answers within a time; nil in tests.
-	probe    func(*route, time.Duration) bool
+	probe    func(*Route, time.Duration) bool
 	punished atomic.Int32 // penalties that are not over, read without the mutex
 	barren   atomic.Int32 // useless answers since the last useful one
 
 	mu        sync.Mutex          // guards the following, and writing known
 	last      int                 // index of the known endpoint chosen last
 	penalties map[string]*penalty // by endpoint.base
-	listening []listener          // by watches, to endpoints
+	listening []*listener         // by watches, to endpoints
 }
 
-func newRouter(given []*endpoint, now func() time.Duration) *router {
+func newRouter(given []*Endpoint, now func() time.Duration) *router {
 	rt := &router{now: now, penalties: make(map[string]*penalty)}
 	rt.known.Store(&endpoints{})
 	rt.set(given, nil)
@@ -68,41 +67,41 @@ func newRouter(given []*endpoint, now func() time.Duration) *router {
 }
 
 // pick returns the route to use now, or nil if no replica is known yet.
-func (rt *router) pick() *route { return rt.current.Load() }
+func (rt *router) pick() *Route { return rt.current.Load() }
 
 // answered records that r works, and the master that its answer named, if any.
-func (rt *router) answered(r *route, master string) {
+func (rt *router) answered(r *Route, master string) {
 	if rt.punished.Load() > 0 {
-		rt.absolve(r.to)
+		rt.absolve(r.To)
 	}
 	if rt.barren.Load() != 0 {
 		rt.barren.Store(0)
 	}
-	if !r.to.works.Load() {
-		r.to.works.Store(true)
-		rt.finder.met(r.to)
+	if !r.To.works.Load() {
+		r.To.works.Store(true)
+		rt.finder.met(r.To)
 	}
 	rt.finder.want(lookEvery)
-	if master == "" || master == r.to.base {
+	if master == "" || master == r.To.URL {
 		return
 	}
-	if e := rt.resolve(r, master); e != nil && e.base != r.to.base && rt.current.CompareAndSwap(r, &route{to: e}) {
+	if e := rt.resolve(r, master); e != nil && e.URL != r.To.URL && rt.current.CompareAndSwap(r, &Route{To: e}) {
 		rt.finder.want(soon)
 	}
 }
 
 // redirected moves to the master that r named, or makes r forward to it if it
 // cannot be reached. It returns that route, or nil if the name is useless.
-func (rt *router) redirected(r *route, master string) *route {
+func (rt *router) redirected(r *Route, master string) *Route {
 	if master == "" || r.forward {
 		rt.skip(r)
 		return nil
 	}
-	r.to.works.Store(true)
+	r.To.works.Store(true)
 	rt.finder.want(soon)
-	next := &route{to: r.to, forward: true}
-	if e := rt.resolve(r, master); e != nil && e.base != r.to.base {
-		next = &route{to: e}
+	next := &Route{To: r.To, forward: true}
+	if e := rt.resolve(r, master); e != nil && e.URL != r.To.URL {
+		next = &Route{To: e}
 	}
 	if !rt.current.CompareAndSwap(r, next) {
 		// Other calls may have moved there already; keep their record of it.
@@ -114,16 +113,16 @@ func (rt *router) redirected(r *route, master string) *route {
 }
 
 // hasOther reports whether there is another replica to ask than that of r.
-func (rt *router) hasOther(r *route) bool {
-	return slices.ContainsFunc(rt.known.Load().all, func(e *endpoint) bool { return e.base != r.to.base })
+func (rt *router) hasOther(r *Route) bool {
+	return slices.ContainsFunc(rt.known.Load().all, func(e *Endpoint) bool { return e.URL != r.To.URL })
 }
 
 // some returns up to n replicas to ask, each once, the most promising first.
-func (rt *router) some(n int) (out []*endpoint) {
+func (rt *router) some(n int) (out []*Endpoint) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	for range n {
-		e := rt.next(func(e *endpoint) bool { return slices.Contains(out, e) })
+		e := rt.next(func(e *Endpoint) bool { return slices.Contains(out, e) })
 		if e == nil {
 			break
 		}
@@ -135,27 +134,27 @@ func (rt *router) some(n int) (out []*endpoint) {
 // other returns a route to a replica that has not been asked: the current route
 // of all calls, otherwise the next known replica. It is nil if all have been
 // asked.
-func (rt *router) other(asked func(*route) bool) *route {
+func (rt *router) other(asked func(*Route) bool) *Route {
 	if r := rt.pick(); !asked(r) {
 		return r
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if e := rt.next(func(e *endpoint) bool { return asked(&route{to: e}) }); e != nil {
-		return &route{to: e}
+	if e := rt.next(func(e *Endpoint) bool { return asked(&Route{To: e}) }); e != nil {
+		return &Route{To: e}
 	}
 	return nil
 }
 
 // skip moves on from a replica that answered but knows no master.
-func (rt *router) skip(r *route) {
+func (rt *router) skip(r *Route) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.moveOn(r)
 }
 
 // moveOn moves to the next replica, if calls use r at present. mu is held.
-func (rt *router) moveOn(r *route) {
+func (rt *router) moveOn(r *Route) {
 	if rt.current.Load() != r {
 		return
 	}
@@ -164,43 +163,46 @@ func (rt *router) moveOn(r *route) {
 	if int(rt.barren.Add(1)) >= 2*rt.known.Load().given {
 		rt.finder.want(urgently)
 	}
-	to := rt.next(func(e *endpoint) bool { return e.base == r.to.base })
+	to := rt.next(func(e *Endpoint) bool { return e.URL == r.To.URL })
 	if to == nil {
-		to = r.to
+		to = r.To
 	}
-	rt.current.Store(&route{to: to})
+	rt.current.Store(&Route{To: to})
 }
 
 // failed moves on from an endpoint that did not answer, and passes it over
 // until it answers. Watches leave it.
-func (rt *router) failed(r *route) {
+func (rt *router) failed(r *Route) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	for _, l := range rt.listening {
-		if l.w.at.base == r.to.base {
+		if l.base == r.To.URL {
 			l.leave()
 		}
 	}
-	r.to.works.Store(false)
+	r.To.works.Store(false)
 	rt.finder.want(soon)
-	rt.punish(r.to.base)
+	rt.punish(r.To.URL)
 	rt.moveOn(r)
 }
 
-// listens makes leave the function that ends a watch's connection to its
-// endpoint; nil means that the connection has ended.
-func (rt *router) listens(w *watch, leave func()) {
+// Listens registers a watch's connection to an endpoint: leave ends it when the
+// endpoint fails. The caller calls ended when the connection has ended.
+func (rt *router) Listens(e *Endpoint, leave func()) (ended func()) {
+	l := &listener{e.URL, leave}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	rt.listening = slices.DeleteFunc(rt.listening, func(l listener) bool { return l.w == w })
-	if leave != nil {
-		rt.listening = append(rt.listening, listener{w, leave})
+	rt.listening = append(rt.listening, l)
+	return func() {
+		rt.mu.Lock()
+		defer rt.mu.Unlock()
+		rt.listening = slices.DeleteFunc(rt.listening, func(o *listener) bool { return o == l })
 	}
 }
 
-// listener is a watch with a connection, and what ends that.
+// listener is a watch with a connection to the endpoint at base.
 type listener struct {
-	w     *watch
+	base  string
 	leave func()
 }
 
@@ -208,13 +210,13 @@ type listener struct {
 // malformed, if the endpoint has failed and not answered since, or if the URL
 // leads from https to http: a private request must not cross the network in
 // plain text. A URL that the caller gave to the client is allowed.
-func (rt *router) resolve(r *route, master string) *endpoint {
+func (rt *router) resolve(r *Route, master string) *Endpoint {
 	e, err := parseEndpoint(master)
 	if err != nil {
 		return nil
 	}
 	e, given := rt.same(e)
-	if r.to.scheme == "https" && e.scheme != "https" && !given {
+	if r.To.scheme == "https" && e.scheme != "https" && !given {
 		return nil
 	}
 	if rt.isPunished(e) {
@@ -227,10 +229,10 @@ func (rt *router) resolve(r *route, master string) *endpoint {
 // equals e if it has the same base. An endpoint of the DNS also does if it has
 // e's address and has answered under its DNS name. given reports whether the
 // caller gave it to the client.
-func (rt *router) same(e *endpoint) (own *endpoint, given bool) {
+func (rt *router) same(e *Endpoint) (own *Endpoint, given bool) {
 	k := rt.known.Load()
 	for i, o := range k.all {
-		if o.base == e.base || o.name != "" && o.scheme == e.scheme && o.host == e.host && o.works.Load() {
+		if o.URL == e.URL || o.name != "" && o.scheme == e.scheme && o.host == e.host && o.works.Load() {
 			return o, i < k.given
 		}
 	}
@@ -239,20 +241,23 @@ func (rt *router) same(e *endpoint) (own *endpoint, given bool) {
 
 // endpoints are the replicas that a client knows: an immutable value.
 type endpoints struct {
-	all   []*endpoint // each once: first the given ones, then the learned ones
+	all   []*Endpoint // each once: first the given ones, then the learned ones
 	given int         // number of those given, by URL or by DNS name
 }
 
+// AllKnown returns the known endpoints.
+func (rt *router) AllKnown() []*Endpoint { return rt.known.Load().all }
+
 // find returns the endpoint with that base, or nil.
-func (k *endpoints) find(base string) *endpoint {
-	if i := slices.IndexFunc(k.all, func(e *endpoint) bool { return e.base == base }); i >= 0 {
+func (k *endpoints) find(base string) *Endpoint {
+	if i := slices.IndexFunc(k.all, func(e *Endpoint) bool { return e.URL == base }); i >= 0 {
 		return k.all[i]
 	}
 	return nil
 }
 
 // set replaces the given and the learned endpoints; nil keeps the present ones.
-func (rt *router) set(given, learned []*endpoint) {
+func (rt *router) set(given, learned []*Endpoint) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.setKnown(given, learned)
@@ -262,13 +267,13 @@ func (rt *router) set(given, learned []*endpoint) {
 const mostLearned = 32
 
 // learn adds learned endpoints, and drops the oldest if there are too many.
-func (rt *router) learn(more ...*endpoint) {
+func (rt *router) learn(more ...*Endpoint) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	was := rt.known.Load()
 	learned := was.all[was.given:]
 	for _, e := range more {
-		if was.find(e.base) == nil {
+		if was.find(e.URL) == nil {
 			learned = append(slices.Clip(learned), e)
 		}
 	}
@@ -276,7 +281,7 @@ func (rt *router) learn(more ...*endpoint) {
 }
 
 // setKnown is set with mu held. It keeps the record of known endpoints.
-func (rt *router) setKnown(given, learned []*endpoint) {
+func (rt *router) setKnown(given, learned []*Endpoint) {
 	was, now := rt.known.Load(), &endpoints{}
 	if given == nil {
 		given = was.all[:was.given]
@@ -288,12 +293,12 @@ func (rt *router) setKnown(given, learned []*endpoint) {
 		if i == len(given) {
 			now.given = len(now.all)
 		}
-		if now.find(e.base) != nil {
+		if now.find(e.URL) != nil {
 			continue
 		}
-		if r := rt.current.Load(); r != nil && r.to.base == e.base {
-			e = r.to
-		} else if own := was.find(e.base); own != nil {
+		if r := rt.current.Load(); r != nil && r.To.URL == e.URL {
+			e = r.To
+		} else if own := was.find(e.URL); own != nil {
 			e = own
 		}
 		now.all = append(now.all, e)
@@ -303,7 +308,7 @@ func (rt *router) setKnown(given, learned []*endpoint) {
 	}
 	rt.known.Store(now)
 	if rt.current.Load() == nil && len(now.all) > 0 {
-		rt.current.Store(&route{to: now.all[0]})
+		rt.current.Store(&Route{To: now.all[0]})
 	}
 }
 
@@ -316,7 +321,7 @@ const barrenRounds = 4
 // only the replicas share. It comes after the others, so that learning it does
 // no harm, until the others have given no useful answer for some rounds (as
 // during an election). One with a penalty comes last. mu is held.
-func (rt *router) next(leftOut func(*endpoint) bool) *endpoint {
+func (rt *router) next(leftOut func(*Endpoint) bool) *Endpoint {
 	k := rt.known.Load()
 	barren := int(rt.barren.Load()) >= barrenRounds*k.given
 	best, lowest := -1, 0
@@ -347,42 +352,12 @@ func (rt *router) next(leftOut func(*endpoint) bool) *endpoint {
 	return k.all[best]
 }
 
-// any returns a random replica for a question that every replica can answer. It
-// prefers one that is not to be avoided, has no penalty, and was given or has
-// answered. Its last resort is one that was learned, has never answered and has
-// a penalty. It is nil if no replica is known.
-func (rt *router) any(avoid func(*endpoint) bool) (found *endpoint) {
-	k := rt.known.Load()
-	proven := func(i int) bool { return i < k.given || k.all[i].works.Load() }
-	for _, free := range []func(i int) bool{
-		func(i int) bool { return proven(i) && !avoid(k.all[i]) && !rt.isPunished(k.all[i]) },
-		func(i int) bool { return !avoid(k.all[i]) && !rt.isPunished(k.all[i]) },
-		func(i int) bool { return proven(i) && !avoid(k.all[i]) },
-		proven,
-		func(i int) bool { return !avoid(k.all[i]) },
-	} {
-		n := 0
-		for i, e := range k.all {
-			if !free(i) {
-				continue
-			}
-			if n++; rand.N(n) == 0 {
-				found = e
-			}
-		}
-		if found != nil {
-			break
-		}
-	}
-	return found
-}
-
-// abandoned reports whether no known replica is left: gone holds for each given
+// Abandoned reports whether no known replica is left: gone holds for each given
 // one, and each other one is gone or could not be reached.
-func (rt *router) abandoned(gone func(base string) bool) bool {
+func (rt *router) Abandoned(gone func(base string) bool) bool {
 	k := rt.known.Load()
 	for i, e := range k.all {
-		if !gone(e.base) && (i < k.given || !rt.isPunished(e)) {
+		if !gone(e.URL) && (i < k.given || !rt.isPunished(e)) {
 			return false
 		}
 	}
