@@ -123,7 +123,7 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 			// answered when the wait is over, so it requests a shorter wait.
 			q.Wait = min(q.Wait, max(over-a.s.c.clock.now(), time.Millisecond))
 			a.req.WaitMS = q.Wait.Milliseconds()
-			q.Body = encode(&a.req)
+			q.Body = call.Encode(&a.req)
 		}
 	}
 	settle := a.withdrawAtEnd(ctx, cut)
@@ -143,7 +143,7 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 // acquireCall returns the call that requests the lock.
 func (a *acquisition) acquireCall(req *lockapi.LockRequest, grant *lockapi.Grant) call.Call {
 	return call.Call{
-		Method: http.MethodPut, Path: lockapi.RouteLocks + a.path, Body: encode(req), Out: grant,
+		Method: http.MethodPut, Path: lockapi.RouteLocks + a.path, Body: call.Encode(req), Out: grant,
 		Check: verifyGrant, Required: a.wanted(req), Settles: call.AnyRefusal,
 	}
 }
@@ -207,13 +207,6 @@ func (a *acquisition) withdraw(ctx context.Context) (err error) {
 	return err
 }
 
-// bounded makes a cleanup call, within settleTime, even if ctx has ended.
-func (s *Session) bounded(ctx context.Context, q *call.Call) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
-	return s.c.calls.Do(ctx, q)
-}
-
 // leave removes the acquisition from the cell.
 func (a *acquisition) leave(ctx context.Context) {
 	if a.resting || a.s.Err() != nil {
@@ -272,8 +265,10 @@ func (a *acquisition) heldError(ctx context.Context, answered bool) error {
 	return e
 }
 
-// look reads a lock.
+// look reads a lock within settleTime, even if ctx has ended.
 func (s *Session) look(ctx context.Context, path string) (lock lockapi.Lock, err error) {
 	q := call.Call{Method: http.MethodGet, Path: lockapi.RouteLocks + path, Out: &lock, Check: verifyLock, Required: call.Required{Path: path}}
-	return lock, s.bounded(ctx, &q)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	return lock, s.c.calls.Do(ctx, &q)
 }

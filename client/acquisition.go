@@ -178,13 +178,6 @@ func (a *acquisition) adopt(h *Held, with []lockapi.GrantPart) {
 	}
 }
 
-// loseGrant ends the hold of a grant that the cell has revoked.
-func (a *acquisition) loseGrant(token uint64) {
-	a.s.locks.mu.Lock()
-	defer a.s.locks.mu.Unlock()
-	a.s.locks.lose(a, token)
-}
-
 // isHeld reports whether the lock is held, as far as the client knows.
 func (a *acquisition) isHeld() bool {
 	a.s.locks.mu.Lock()

@@ -2,7 +2,7 @@ package client
 
 import (
 	"context"
-	"encoding/json"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -13,6 +13,10 @@ import (
 	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
+
+func init() {
+	bridge.Caller = func(c any) *call.Caller { return c.(*Client).calls }
+}
 
 // Client talks to one cell. It is safe for concurrent use and meant to be
 // shared: all its sessions and calls share one pool of connections and one
@@ -55,17 +59,12 @@ func (c *Client) ReadLock(ctx context.Context, path string, opts ...ReadOption) 
 		return out, err
 	}
 	q := call.Call{Path: lockapi.RouteLocks + path, Out: &out, Check: verifyLock, Required: call.Required{Path: path}}
-	err = c.read(ctx, &q, queueQuery(opts), opts)
-	return out, err
-}
-
-// queueQuery returns the query for the positions of a queue that a read asks
-// for.
-func queueQuery(opts []ReadOption) url.Values {
-	if o := bridge.MakeReadOptions(opts); o.Waiters != 0 {
-		return url.Values{"waiters": {strconv.Itoa(o.Waiters)}}
+	var query url.Values
+	if n := bridge.MakeReadOptions(opts).Waiters; n != 0 {
+		query = url.Values{"waiters": {strconv.Itoa(n)}}
 	}
-	return nil
+	err = c.read(ctx, &q, query, opts)
+	return out, err
 }
 
 // CheckSequencer reports whether the very grant that a sequencer describes is
@@ -82,15 +81,22 @@ func (c *Client) CheckSequencer(ctx context.Context, sequencer string, opts ...R
 // read makes a GET call with the options of a read.
 func (c *Client) read(ctx context.Context, q *call.Call, query url.Values, opts []ReadOption) error {
 	q.Stale = bridge.MakeReadOptions(opts).Stale
-	q.Method, q.Query = http.MethodGet, readQuery(query, q.Stale).Encode()
+	q.Method, q.Query = http.MethodGet, bridge.Query(query, q.Stale)
 	return c.calls.Do(ctx, q)
 }
 
-// encode returns the JSON of a request; requests always have a JSON form.
-func encode(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("client: " + err.Error())
+// ListLocks yields the locks with paths that begin with prefix, a plain string,
+// in bytewise order of their paths. The empty prefix means all locks. It
+// fetches pages as needed, each a consistent view of its own. The first error
+// is yielded last.
+func (c *Client) ListLocks(ctx context.Context, prefix string, opts ...ReadOption) iter.Seq2[lockapi.Lock, error] {
+	query := url.Values{}
+	if prefix != "" {
+		query.Set("prefix", prefix)
 	}
-	return b
+	return bridge.Pages(query, func(q url.Values) ([]lockapi.Lock, string, error) {
+		var page lockapi.LockList
+		err := c.read(ctx, &call.Call{Path: lockapi.RouteLocks, Out: &page}, q, opts)
+		return page.Locks, page.Next, err
+	})
 }

@@ -214,7 +214,6 @@
 //	Client             shared by its sessions
 //	  call.Caller      makes calls: repeats them, follows the master
 //	    call.Call      one call: its request and the record of its attempts
-//	  bridged          makes the calls of package admin
 //	  limiter          bounds how many sessions make an immediate call at a time
 //	  high             the highest token, and the highest revision, seen
 //	  feeds, feed      the streams of events that the watches share

@@ -512,21 +512,17 @@ func contentSize(e *Event) int {
 func cloned(e *lockapi.CellEvent) lockapi.CellEvent {
 	out := *e
 	if e.File != nil {
-		file := *e.File
-		if file.Content != nil {
-			content := *file.Content
-			file.Content = &content
+		out.File = new(*e.File)
+		if e.File.Content != nil {
+			out.File.Content = new(*e.File.Content)
 		}
-		file.ContentBase64 = slices.Clone(file.ContentBase64)
-		out.File = &file
+		out.File.ContentBase64 = slices.Clone(e.File.ContentBase64)
 	}
 	if e.Hold != nil {
-		hold := *e.Hold
-		out.Hold = &hold
+		out.Hold = new(*e.Hold)
 	}
 	if e.Master != nil {
-		master := *e.Master
-		out.Master = &master
+		out.Master = new(*e.Master)
 	}
 	return out
 }
@@ -554,8 +550,7 @@ func (f *feed) gap(at lockapi.Compacted) (uint64, error) {
 	unreached := f.at > at.Revision
 	for _, m := range slices.Backward(f.watchers) { // queue may remove m
 		if m.from = f.position(m); m.from < at.Oldest || unreached && m.from > at.Revision {
-			own := at
-			f.queue(m, &Event{Compacted: &own})
+			f.queue(m, &Event{Compacted: new(at)})
 		}
 	}
 	f.rewind()

@@ -1,8 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"net/url"
+	"slices"
+	"strconv"
 
 	"github.com/stoutlock/stout/client/internal/bridge"
 	"github.com/stoutlock/stout/client/internal/call"
@@ -117,4 +121,104 @@ func (s *Session) Delete(ctx context.Context, path string, opts ...WriteOption) 
 // Put.
 func (s *Session) DeleteBelow(ctx context.Context, dir string, opts ...WriteOption) (n int, revision uint64, err error) {
 	return deleteBelow(ctx, sender{c: s.c, s: s}, dir, makeWriteOptions(opts))
+}
+
+// Contents makes List and Follow return the contents of files as well. Other
+// reads ignore it.
+func Contents() ReadOption { return func(o *bridge.ReadOptions) { o.Contents = true } }
+
+// List yields the files with paths that begin with prefix, a plain string, in
+// bytewise order of their paths. The empty prefix means all files. It fetches
+// pages as needed. Each page is a consistent view of its own, at the revision
+// in File.AsOf. The first error is yielded last.
+func (c *Client) List(ctx context.Context, prefix string, opts ...ReadOption) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		for page, err := range c.filePages(ctx, prefix, false, opts) {
+			if err != nil {
+				yield(File{}, err)
+				return
+			}
+			for i := range page.Files {
+				if !yield(fileOf(&page.Files[i], page.asOf), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// DirEntry is an entry of a directory: a file, or another directory, which has
+// no stat of its own.
+type DirEntry struct {
+	// Path is the file's path, or the directory's, with the "/" at its end.
+	Path string
+	File *File // nil for a directory
+}
+
+// ReadDir yields the entries of a directory in bytewise order. dir ends in "/".
+// Directories exist by the files in them. ReadDir pages as List does.
+func (c *Client) ReadDir(ctx context.Context, dir string, opts ...ReadOption) iter.Seq2[DirEntry, error] {
+	return func(yield func(DirEntry, error) bool) {
+		for page, err := range c.filePages(ctx, dir, true, opts) {
+			if err != nil {
+				yield(DirEntry{}, err)
+				return
+			}
+			for _, e := range page.entries() {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// entries returns the files and directories of a page in one order.
+func (p *filePage) entries() []DirEntry {
+	out := make([]DirEntry, 0, len(p.Files)+len(p.Dirs))
+	for i := range p.Files {
+		f := fileOf(&p.Files[i], p.asOf)
+		out = append(out, DirEntry{Path: f.Path, File: &f})
+	}
+	for _, dir := range p.Dirs {
+		out = append(out, DirEntry{Path: dir})
+	}
+	slices.SortFunc(out, func(a, b DirEntry) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+// filePage is a page of a list, with the revision at which it was read.
+type filePage struct {
+	lockapi.FileList
+	asOf uint64
+}
+
+// filePages yields a list's pages.
+func (c *Client) filePages(ctx context.Context, prefix string, rolled bool, opts []ReadOption) iter.Seq2[*filePage, error] {
+	query := url.Values{"limit": {strconv.Itoa(lockapi.MaxListLimit)}}
+	if prefix != "" {
+		query.Set("prefix", prefix)
+	}
+	if rolled {
+		query.Set("delimiter", "/")
+	}
+	if bridge.MakeReadOptions(opts).Contents {
+		query.Set("content", "true")
+	}
+	return func(yield func(*filePage, error) bool) {
+		query.Del("after")
+		for {
+			page := new(filePage)
+			q := call.Call{Path: lockapi.RouteFiles, Out: &page.FileList, Check: verifyFileList, Required: call.Required{Path: prefix, After: query.Get("after")}}
+			if err := c.readDated(ctx, &q, query, opts); err != nil {
+				yield(nil, err)
+				return
+			}
+			page.asOf = q.AsOf
+			if !yield(page, nil) || page.Next == "" {
+				return
+			}
+			query.Set("after", page.Next)
+		}
+	}
 }

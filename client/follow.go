@@ -43,15 +43,13 @@ type FileChange struct {
 // fit together if a later one were older.
 func (c *Client) Follow(ctx context.Context, prefix string, opts ...ReadOption) iter.Seq2[FileChange, error] {
 	return func(yield func(FileChange, error) bool) {
+		fresh := func(o *bridge.ReadOptions) { o.Stale = false }
 		f := follower{c: c, prefix: prefix, opts: append(slices.Clone(opts), fresh), yield: yield, known: make(map[string]uint64)}
 		if err := f.run(ctx); err != errStopped {
 			yield(FileChange{}, err)
 		}
 	}
 }
-
-// fresh undoes Stale.
-func fresh(o *bridge.ReadOptions) { o.Stale = false }
 
 // follower is one loop of Follow.
 type follower struct {

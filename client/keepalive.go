@@ -52,20 +52,12 @@ func (p *poll) short() {
 	p.long = false
 }
 
-// cutNow ends the keepalive under way, so that another one is made.
-func (p *poll) cutNow() {
+// end ends the keepalive under way, so that another one is made; with ifLong
+// only if it waits at the server.
+func (p *poll) end(ifLong bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cut != nil {
-		p.cut()
-	}
-}
-
-// cutLong is cutNow if the keepalive waits at the server.
-func (p *poll) cutLong() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.long && p.cut != nil {
+	if p.cut != nil && (p.long || !ifLong) {
 		p.cut()
 	}
 }
@@ -148,7 +140,7 @@ func (k *keeper) ask(ctx context.Context, failures int, until time.Duration, r *
 	var answer lockapi.Keepalive
 	q := call.Call{
 		Method: http.MethodPost, Path: lockapi.RouteSessions + "/" + k.s.id + "/keepalive",
-		Body: encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: k.ack}),
+		Body: call.Encode(lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds(), Ack: k.ack}),
 		Wait: wait, Out: &answer,
 		Check: verifyKeepalive, Required: call.Required{Epoch: k.epoch.Load()},
 	}

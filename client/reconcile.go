@@ -58,7 +58,7 @@ func (r *reconciler) lookNow() {
 	r.mu.Lock()
 	r.overdue = true
 	r.mu.Unlock()
-	r.s.keeper.poll.cutNow() // last: the next keepalive must see that it is overdue
+	r.s.keeper.poll.end(false) // last: the next keepalive must see that it is overdue
 }
 
 func (r *reconciler) isOverdue() bool {
@@ -167,7 +167,7 @@ func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
 	case errors.Is(err, lockapi.CodeSessionNotFound):
 		_ = r.s.expire()
 	case answered && (err != nil || grant.Token != token):
-		a.loseGrant(token) // it had been revoked before
+		a.s.locks.lost(a.path, a.handle, token) // it had been revoked before
 	}
 	if q.Unanswered || !a.isHeld() {
 		r.expectOrphans() // the request may have been granted since

@@ -71,8 +71,8 @@ func (c *Client) NewSession(ctx context.Context, opts ...SessionOption) (*Sessio
 	}
 	var opened lockapi.Session
 	q := call.Call{
-		Method: http.MethodPost, Path: lockapi.RouteSessions, Body: encode(req),
-		Out: &opened, Check: verifyOpened, Required: call.Required{TtlMS: req.TTLMS},
+		Method: http.MethodPost, Path: lockapi.RouteSessions, Body: call.Encode(req),
+		Out: &opened, Check: verifyOpened, Required: call.Required{TTLMS: req.TTLMS},
 	}
 	q.Under(rand.Text())
 	if err := c.calls.Do(ctx, &q); err != nil {
@@ -127,7 +127,7 @@ func (s *Session) onLease(was, state State, reason error) {
 	case Jeopardy:
 		log.Warn("stout: session in jeopardy", "epoch", s.Epoch())
 		s.locks.endHolds(ErrJeopardy)
-		s.keeper.poll.cutLong() // the machine slept, so the waiting call is useless now
+		s.keeper.poll.end(true) // the machine slept, so the waiting call is useless now
 	case Expired:
 		log.Info("stout: session over", "reason", reason)
 		s.locks.end(reason)

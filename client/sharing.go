@@ -324,7 +324,7 @@ func (j *jointCall) request(all []*sharer, failures int) call.Call {
 	}
 	req.WaitMS = wait.Milliseconds()
 	return call.Call{
-		Method: http.MethodPost, Path: lockapi.RouteKeepalives, Body: encode(req), Wait: wait,
+		Method: http.MethodPost, Path: lockapi.RouteKeepalives, Body: call.Encode(req), Wait: wait,
 		Check: func(q *call.Call) string { return verifyKeepalives(q.Out.(*lockapi.Keepalives), req.Sessions, epoch) },
 	}
 }

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -177,5 +179,67 @@ func (w *watch) poll(ctx context.Context, change func()) error {
 			timing.Sleep(ctx, w.pause.Next()) // the replica did not wait as requested
 		}
 		query.Set("after", strconv.FormatUint(w.after, 10))
+	}
+}
+
+// mostMessage bounds a server-sent event: JSON may take six bytes for one of a
+// file's content.
+const mostMessage = 4 << 20
+
+var errLongMessage = errors.New("the stream has a message that is too long to be an event")
+
+// message is one server-sent event.
+type message struct {
+	id    string
+	event string
+	data  []byte // valid until the next one is read
+}
+
+// messages reads a stream of server-sent events.
+type messages struct {
+	lines *bufio.Scanner
+	data  []byte
+}
+
+func newMessages(r io.Reader) *messages {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, mostMessage)
+	return &messages{lines: lines}
+}
+
+// next returns the next message with data. It drops a message that is
+// incomplete at the end of the stream.
+func (m *messages) next() (out message, err error) {
+	m.data = m.data[:0]
+	for m.lines.Scan() {
+		if len(m.lines.Bytes()) == 0 {
+			if len(m.data) > 0 {
+				out.data = m.data[:len(m.data)-1]
+				return out, nil
+			}
+			out = message{}
+			continue
+		}
+		name, value, _ := bytes.Cut(m.lines.Bytes(), []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(name) {
+		case "id":
+			out.id = string(value)
+		case "event":
+			out.event = string(value)
+		case "data":
+			if len(m.data)+len(value) > mostMessage {
+				return out, errLongMessage
+			}
+			m.data = append(append(m.data, value...), '\n')
+		}
+	}
+	switch err := m.lines.Err(); err {
+	case nil:
+		return out, io.EOF
+	case bufio.ErrTooLong:
+		return out, errLongMessage
+	default:
+		return out, err
 	}
 }

@@ -44,7 +44,7 @@ var arrows = []arrow{
 	{"client/recipe", []string{"client", "lockapi"}, "a recipe is what a caller could have written: it sees the exported parts only"},
 	{"client", []string{"lockapi", "internal/boottime", "client/internal/bridge", "client/internal/call", "client/internal/decode", "client/internal/timing"},
 		"a user of the SDK links the contract and nothing of the server"},
-	{"client/internal/bridge", []string{"lockapi"}, "it describes the calls that package admin makes over a client"},
+	{"client/internal/bridge", []string{"client/internal/call", "lockapi"}, "it describes the calls that package admin makes over a client"},
 	{"client/internal/call", []string{"lockapi", "internal/dial", "client/internal/decode", "client/internal/timing", "client/internal/wire"},
 		"how a call reaches the cell is apart from what it means"},
 	{"client/internal/decode", []string{"lockapi"}, "it reads the contract's answers, and does not check them"},

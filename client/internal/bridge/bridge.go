@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -12,27 +13,39 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// New returns the bridge to a *client.Client. Package client sets it.
-var New func(client any) Client
+// Caller returns the caller of a *client.Client. Package client sets it.
+var Caller func(client any) *call.Caller
 
 // Client makes calls as a *client.Client does.
-type Client interface {
-	// Do makes a call, and repeats it while that is safe, until it is answered or
-	// ctx ends.
-	Do(ctx context.Context, q Call) error
-	// At makes one attempt of a read, at the replica at a base URL. For a DNS
-	// name it asks all its replicas, and one answer suffices.
-	At(ctx context.Context, url string, q Call) error
-	// Stream makes a call with a stream of the given media type as its answer,
-	// which the caller closes. A stream that is silent for too long ends with an
-	// error.
-	Stream(ctx context.Context, q Call, media string) (*http.Response, error)
-	// URLs returns the base URLs of the known replicas.
-	URLs(ctx context.Context) ([]string, error)
+type Client struct{ calls *call.Caller }
+
+// New returns the bridge to a *client.Client.
+func New(client any) Client { return Client{Caller(client)} }
+
+// Do makes a call, and repeats it while that is safe, until it is answered or
+// ctx ends.
+func (c Client) Do(ctx context.Context, q Call) error { return c.calls.Do(ctx, q.own()) }
+
+// At makes one attempt of a read, at the replica at a base URL. For a DNS name
+// it asks all its replicas, and one answer suffices.
+func (c Client) At(ctx context.Context, url string, q Call) error {
+	return c.calls.At(ctx, url, q.own())
 }
+
+// Stream makes a call with a stream of the given media type as its answer, which
+// the caller closes. A stream that is silent for too long ends with an error.
+func (c Client) Stream(ctx context.Context, q Call, media string) (*http.Response, error) {
+	own := q.own()
+	own.StreamType = media
+	return c.calls.Stream(ctx, own)
+}
+
+// URLs returns the base URLs of the known replicas.
+func (c Client) URLs(ctx context.Context) ([]string, error) { return c.calls.KnownURLs(ctx) }
 
 // Call is one call of the API.
 type Call struct {
@@ -51,6 +64,32 @@ type Call struct {
 	// Settles reports which refusals also settle earlier attempts that got no
 	// answer; nil means none.
 	Settles func(lockapi.Code) bool
+}
+
+// own returns the call in the form of package call.
+func (q *Call) own() *call.Call {
+	out := &call.Call{
+		Method: cmp.Or(q.Method, http.MethodGet), Path: q.Path, Query: Query(q.Query, q.Stale), Out: q.Out, Status: q.Status,
+		AnswerTime: q.Late, NoRetry: q.NoRetry, Exclusive: q.Exclusive, Any: q.Any, Stale: q.Stale, Settles: q.Settles,
+	}
+	if q.Check != nil {
+		out.Check = func(own *call.Call) string { return q.Check(own.Out) } // may be a fork
+	}
+	if q.Body != nil {
+		out.Body = call.Encode(q.Body)
+	}
+	return out
+}
+
+// Query returns the query of a read, which may be stale.
+func Query(query url.Values, stale bool) string {
+	if stale {
+		if query == nil {
+			query = make(url.Values)
+		}
+		query.Set("consistency", lockapi.ConsistencyStale)
+	}
+	return query.Encode()
 }
 
 // ReadOptions are what a client.ReadOption sets.

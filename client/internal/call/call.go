@@ -17,9 +17,9 @@ package call
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"reflect"
-	"strconv"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -31,34 +31,35 @@ type Call struct {
 	Path       string
 	Query      string
 	Body       []byte
-	Fields     [][2]string        // of the header, in addition to the common ones
-	Out        any                // where a 2xx answer's JSON goes; nil to ignore it
-	Wait       time.Duration      // how long the server may hold it on purpose
-	AnswerTime time.Duration      // how late its answer may be; 0 means AnswerTime
-	NoRetry    bool               // not sent again after it may have taken effect
-	Exclusive  bool               // never under way twice at a time, so not hedged
-	Any        bool               // any replica may receive it and ask the master itself
-	Stale      bool               // the answer may be out of date
-	aside      bool               // a connection dialled for it is not kept
-	Cut        context.Context    // if set, the context of attempts instead of the caller's
-	Renew      func(*Call)        // if set, called before each further attempt, to update times
-	Status     int                // of success; 0 means any 2xx
-	Check      func(*Call) string // describes what is wrong with Out, given Required; may be nil
-	Required   Required
-	Dated      bool   // the answer has the cell's revision in its header
-	AsOf       uint64 // that revision
-	// Current describes what is wrong with the present file in a refusal; may be
-	// nil.
-	Current    func(*Call, *lockapi.File) string
-	StreamType string          // of an answer that is a stream; empty for others
-	Stream     *http.Response  // that answer; with an error, a closed one of another media type
+	Fields     [][2]string     // of the header, in addition to the common ones
+	Wait       time.Duration   // how long the server may hold it on purpose
+	AnswerTime time.Duration   // how late its answer may be; 0 means AnswerTime
+	NoRetry    bool            // not sent again after it may have taken effect
+	Exclusive  bool            // never under way twice at a time, so not hedged
+	Any        bool            // any replica may receive it and ask the master itself
+	Stale      bool            // the answer may be out of date
+	aside      bool            // a connection dialled for it is not kept
+	Cut        context.Context // if set, the context of attempts instead of the caller's
+	Renew      func(*Call)     // if set, called before each further attempt, to update times
 	span       context.Context // of its Tracer; nil without one
 	// Settles reports which refusals also settle earlier attempts that got no
 	// answer; nil means none. See outcome.
 	Settles func(lockapi.Code) bool
 
+	// The answer that it expects:
+	Out        any    // where a 2xx answer's JSON goes; nil to ignore it
+	Status     int    // of success; 0 means any 2xx
+	StreamType string // of an answer that is a stream; empty for others
+	Dated      bool   // the answer has the cell's revision in its header
+	Required   Required
+	Check      func(*Call) string                // describes what is wrong with Out, given Required; may be nil
+	Current    func(*Call, *lockapi.File) string // what is wrong with the present file in a refusal; may be nil
+
+	// Results:
+	AsOf    uint64         // the revision of a Dated answer
+	Stream  *http.Response // that answer; with an error, a closed one of another media type
+	Delayed bool           // the last attempt's answer was late, but the master answered other calls
 	account
-	Delayed bool // the last attempt's answer was late, but the master answered other calls
 
 	// The attempt under way, see Late:
 	c        *Caller
@@ -124,8 +125,8 @@ func (a *account) add(o account) {
 // answers.
 func (q *Call) isHedged() bool { return !q.NoRetry && !q.Exclusive }
 
-// Required is what the answer to a call must match: the check functions of package
-// client read it.
+// Required is what the answer to a call must match. The check functions of
+// package client read it.
 type Required struct {
 	Path      string
 	Session   string
@@ -134,25 +135,22 @@ type Required struct {
 	Queue     bool     // a queue position is a valid answer, too
 	With      []string // the other locks of a grant
 	LastToken uint64   // tokens up to this one were granted before the call
-	TtlMS     int64
+	TTLMS     int64
 	Epoch     uint64 // an answer with an earlier one comes from a former master
-	// The revision in a linearizable answer about files is at least since, and a
+	// The revision in a linearizable answer about files is at least Since, and a
 	// change's is above it.
 	Since      uint64
 	After      string // a list begins after it
 	Content    []byte // of the write
 	Created    bool   // the file did not exist
-	Sequential bool   // path is the prefix of the name
+	Sequential bool   // Path is the prefix of the name
 }
 
-// verify describes what is wrong with the status or the age of a successful
-// answer, before its content is read.
-func (q *Call) verify(status int, stale bool) string {
-	switch {
-	case q.Status != 0 && status != q.Status:
-		return strconv.Itoa(status) + " " + http.StatusText(status)
-	case stale && !q.Stale && !q.Any:
-		return "a possibly stale answer, which the call does not allow"
+// Encode returns the JSON of a request; requests always have a JSON form.
+func Encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("client: " + err.Error())
 	}
-	return ""
+	return b
 }

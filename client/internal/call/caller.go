@@ -36,13 +36,13 @@ type Caller struct {
 	*router
 	*finder
 	sameCell
-	transports map[string]*transport // by endpoint.name
+	transports map[string]*transport // by Endpoint.name
 
 	direct, forward headers // without and with permission to forward the call
 }
 
-// Settings are what the configuration of a client says about its calls; see
-// client.Config.
+// Settings are the part of a client's configuration that concerns its calls;
+// see client.Config.
 type Settings struct {
 	URLs      []string
 	OnlyURLs  bool
@@ -347,8 +347,10 @@ func (c *Caller) exchange(ctx context.Context, r *Route, q *Call, within time.Du
 	}
 	if a.StatusCode >= 300 {
 		err := c.refusal(r, &a)
-		if wrong := q.checkCurrent(err); wrong != "" {
-			err = lockapi.Errorf(lockapi.CodeInternal, "%s refused %s %s with %s", r.To.URL, q.Method, q.Path, wrong)
+		if e, ok := err.(*lockapi.Error); ok && q.Current != nil && e.Code == lockapi.CodePrecondition && e.Current != nil {
+			if wrong := q.Current(q, e.Current); wrong != "" {
+				return lockapi.Errorf(lockapi.CodeInternal, "%s refused %s %s with %s", r.To.URL, q.Method, q.Path, wrong)
+			}
 		}
 		return err
 	}
@@ -363,21 +365,16 @@ func (c *Caller) exchange(ctx context.Context, r *Route, q *Call, within time.Du
 	return nil
 }
 
-// checkCurrent describes what is wrong with the present file in a refusal, ""
-// if it is right.
-func (q *Call) checkCurrent(err error) string {
-	refused, ok := err.(*lockapi.Error)
-	if !ok || q.Current == nil || refused.Code != lockapi.CodePrecondition || refused.Current == nil {
-		return ""
-	}
-	return q.Current(q, refused.Current)
-}
-
 // read decodes a successful answer. It describes what is wrong with it, or
 // returns "".
 func (q *Call) read(a *wire.Answer, stale bool) string {
-	if wrong := q.verify(a.StatusCode, stale); wrong != "" || q.Out == nil {
-		return wrong
+	switch {
+	case q.Status != 0 && a.StatusCode != q.Status:
+		return strconv.Itoa(a.StatusCode) + " " + http.StatusText(a.StatusCode)
+	case stale && !q.Stale && !q.Any:
+		return "a possibly stale answer, which the call does not allow"
+	case q.Out == nil:
+		return ""
 	}
 	if err := decode.JSON(a.Body, q.Out); err != nil {
 		return "unexpected JSON: " + err.Error()

@@ -186,15 +186,6 @@ func (f *finder) beginAll() (under []*lookup) {
 	return under
 }
 
-// lookUp looks up all names, and returns early when ctx ends.
-func (f *finder) lookUp(ctx context.Context) {
-	for _, l := range f.beginAll() {
-		if timing.Await(ctx, l.done) != nil {
-			return
-		}
-	}
-}
-
 // first waits until a replica is known, when only DNS names were given.
 func (f *finder) first(ctx context.Context) error {
 	var errs []error

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stoutlock/stout/client/internal/timing"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -157,7 +158,11 @@ func (f *finder) look() {
 
 	ctx, cancel := context.WithTimeout(f.ctx, lookTime)
 	defer cancel()
-	f.lookUp(ctx)
+	for _, l := range f.beginAll() {
+		if timing.Await(ctx, l.done) != nil {
+			break
+		}
+	}
 	if f.learns && f.c.router.pick() != nil {
 		f.ask(ctx)
 	}

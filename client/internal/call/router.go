@@ -55,7 +55,7 @@ type router struct {
 
 	mu        sync.Mutex          // guards the following, and writing known
 	last      int                 // index of the known endpoint chosen last
-	penalties map[string]*penalty // by endpoint.base
+	penalties map[string]*penalty // by Endpoint.URL
 	listening []*listener         // by watches, to endpoints
 }
 
@@ -226,7 +226,7 @@ func (rt *router) resolve(r *Route, master string) *Endpoint {
 }
 
 // same returns the known endpoint that equals e, otherwise e. A known endpoint
-// equals e if it has the same base. An endpoint of the DNS also does if it has
+// equals e if it has the same URL. An endpoint of the DNS also does if it has
 // e's address and has answered under its DNS name. given reports whether the
 // caller gave it to the client.
 func (rt *router) same(e *Endpoint) (own *Endpoint, given bool) {
@@ -248,7 +248,7 @@ type endpoints struct {
 // AllKnown returns the known endpoints.
 func (rt *router) AllKnown() []*Endpoint { return rt.known.Load().all }
 
-// find returns the endpoint with that base, or nil.
+// find returns the endpoint with that URL, or nil.
 func (k *endpoints) find(base string) *Endpoint {
 	if i := slices.IndexFunc(k.all, func(e *Endpoint) bool { return e.URL == base }); i >= 0 {
 		return k.all[i]

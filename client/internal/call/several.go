@@ -57,7 +57,7 @@ func (c *Caller) askNamed(ctx context.Context, text string, q *Call) error {
 	return cmp.Or(refused, errors.Join(failed...))
 }
 
-// urls returns the base URLs of the known replicas.
+// KnownURLs returns the base URLs of the known replicas.
 func (c *Caller) KnownURLs(ctx context.Context) (out []string, err error) {
 	if _, err := c.Route(ctx); err != nil {
 		return nil, err

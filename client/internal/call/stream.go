@@ -75,7 +75,7 @@ func (s *streamed) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// openWatched makes a call with a stream as its answer, which the caller closes.
+// Stream makes a call with a stream as its answer, which the caller closes.
 // A stream that is silent for too long ends with an error.
 func (c *Caller) Stream(ctx context.Context, q *Call) (*http.Response, error) {
 	ctx, cut := context.WithCancelCause(ctx)

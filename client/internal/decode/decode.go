@@ -183,8 +183,7 @@ func (r *reader) current(to **json.RawMessage) bool {
 	if *to != nil || !r.file(&file) {
 		return false
 	}
-	raw := json.RawMessage(bytes.Clone(before[:len(before)-len(r.rest)]))
-	*to = &raw
+	*to = new(json.RawMessage(bytes.Clone(before[:len(before)-len(r.rest)])))
 	return true
 }
 
@@ -235,12 +234,10 @@ func (r *reader) event(v *lockapi.CellEvent) bool {
 	case lockapi.SubjectFile:
 		v.File = file
 	case lockapi.SubjectLock:
-		own := hold
-		own.Session = file.Session
-		v.Hold = &own
+		hold.Session = file.Session
+		v.Hold = new(hold)
 	case lockapi.SubjectMaster:
-		own := master
-		v.Master = &own
+		v.Master = new(master)
 	}
 	return ok
 }
