@@ -29,6 +29,7 @@ type keeper struct {
 	ack     uint64 // the highest event seen
 	overdue bool   // the last answer was late, but the master answered others
 	quiet   bool   // no event has come since a keepalive waited for one; see together
+	fresh   bool   // the session is new, or has a new master: the next wait is shorter by chance
 }
 
 // poll is the keepalive under way.
@@ -134,8 +135,11 @@ func (k *keeper) ask(ctx context.Context, failures int, until time.Duration, r *
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	wait := k.begin(failures, cut)
-	if until != 0 {
+	switch {
+	case until != 0:
 		wait = min(wait, max(until-k.s.c.clock.now(), time.Millisecond)).Truncate(time.Millisecond)
+	case k.fresh:
+		wait = (wait - upTo(wait/4)).Truncate(time.Millisecond)
 	}
 	var answer lockapi.Keepalive
 	q := call.Call{
@@ -144,7 +148,7 @@ func (k *keeper) ask(ctx context.Context, failures int, until time.Duration, r *
 		Wait: wait, Out: &answer,
 		Check: verifyKeepalive, Required: call.Required{Epoch: k.epoch.Load()},
 	}
-	sent, next, err := k.s.c.keepAlive(ctx, r, &q, try{failures, k.s.ttl, k.s.lease.remaining, &k.overdue, false})
+	sent, next, err := k.s.c.keepAlive(ctx, r, &q, try{failures, k.s.ttl, k.s.lease.remaining, &k.overdue, false, false})
 	if err != nil {
 		return false, next, err
 	}
@@ -161,12 +165,13 @@ type try struct {
 	remaining func() time.Duration // of the lease
 	overdue   *bool                // the last answer was late, but the master answered others
 	shared    bool                 // it is for several sessions; a client has few such calls
+	part      bool                 // it is a part of a shared one that failed
 }
 
 // keepAlive makes one attempt of a keepalive, over route r unless that is nil.
 // It returns when it was sent, and the next route if a replica redirects.
 func (c *Client) keepAlive(ctx context.Context, r *call.Route, q *call.Call, t try) (sent time.Duration, next *call.Route, err error) {
-	if q.Wait == 0 && !t.shared {
+	if q.Wait == 0 && (!t.shared || t.part) {
 		if !c.limiter.take(ctx) {
 			return 0, nil, call.ErrCut
 		}
@@ -176,8 +181,12 @@ func (c *Client) keepAlive(ctx context.Context, r *call.Route, q *call.Call, t t
 		r, _ = c.calls.Route(ctx) // not nil: the session was opened there
 	}
 	q.AnswerTime, q.Delayed = c.answerTime(r, q.Wait, t), *t.overdue
-	if t.shared && q.Wait == 0 { // leave time for the sessions' own calls, see isHopeless
-		q.AnswerTime = min(q.AnswerTime, max(t.remaining()-t.ttl/5, 200*time.Millisecond))
+	if t.shared && q.Wait == 0 { // leave time for smaller calls, see isHopeless
+		before := t.remaining() - t.ttl/5
+		if t.part {
+			before = t.remaining() / 4
+		}
+		q.AnswerTime = min(q.AnswerTime, max(before, 200*time.Millisecond))
 	}
 	sent = c.clock.now()
 	if t.failures > 0 && t.isUrgent() && !r.Alive(sent, q.AnswerTime) {
@@ -235,7 +244,8 @@ func (c *Client) answerTime(r *call.Route, wait time.Duration, t try) time.Durat
 func (k *keeper) renewed(sent time.Duration, answer *lockapi.Keepalive) (news bool) {
 	s := k.s
 	held := milliseconds(answer.HeldMS, s.c.clock.now()-sent)
-	if answer.Epoch != k.epoch.Load() {
+	k.fresh = answer.Epoch != k.epoch.Load()
+	if k.fresh {
 		k.epoch.Store(answer.Epoch)
 		s.reconciler.newMaster = true
 		s.locks.askAgain()

@@ -103,7 +103,7 @@ func (c *Client) newSession(opened lockapi.Session) *Session {
 	s := &Session{c: c, id: opened.ID, name: opened.Name, ttl: time.Duration(opened.TTLMS) * time.Millisecond}
 	s.lease.clock, s.lease.grace, s.lease.onChange = c.clock, c.grace, s.onLease
 	s.locks.prefix, s.locks.byHandle = rand.Text()[:12]+"-", make(map[string]*acquisition)
-	s.keeper.s, s.keeper.stop, s.keeper.stopped, s.keeper.quiet = s, func() {}, make(chan struct{}), true
+	s.keeper.s, s.keeper.stop, s.keeper.stopped, s.keeper.quiet, s.keeper.fresh = s, func() {}, make(chan struct{}), true, true
 	s.keeper.epoch.Store(opened.Epoch)
 	s.reconciler.s = s
 	return s
@@ -207,7 +207,7 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	ctx, _, done := outlast(ctx, releaseTime)
 	defer done()
-	return s.c.calls.Do(ctx, &call.Call{Method: http.MethodDelete, Path: lockapi.RouteSessions + "/" + s.id, Status: http.StatusNoContent})
+	return s.c.calls.Do(ctx, &call.Call{Method: http.MethodDelete, Path: lockapi.RouteSessions + "/" + s.id, Query: "quiet=true", Status: http.StatusNoContent})
 }
 
 // expire ends the session because the cell no longer knows it.

@@ -129,17 +129,17 @@ func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
 		tc.set(func() { tc.latency = 300 * time.Millisecond })
 		time.Sleep(9500 * time.Millisecond)
 		var sent time.Duration
-		for _, r := range tc.sent() {
-			if isKeepalive(r) && r.at < 8*time.Second {
-				sent = r.at
+		for _, r := range slices.Backward(tc.sent()) {
+			if isKeepalive(r) {
+				sent = r.at // of the first, which alone has been answered
 			}
 		}
-		// The server held the call for about 8 s less the latency, and reports
-		// for how long.
+		// The server held the call for 6 to 8 s less the latency, and reports for
+		// how long.
 		got := s.Remaining() + tc.now()
 		held := got - sent - s.TTL()
-		if held < 7*time.Second || held > 8*time.Second {
-			t.Errorf("the lease ends %s after sending + ttl, want how long the server held the call, as reported (7 s to 8 s)", held)
+		if held < 5*time.Second || held > 8*time.Second {
+			t.Errorf("the lease ends %s after sending + ttl, want how long the server held the call, as reported (5 s to 8 s)", held)
 		}
 		if answered := tc.now() + s.TTL(); got >= answered-300*time.Millisecond {
 			t.Errorf("the lease ends at %s: counted from the answer", got)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -46,6 +47,7 @@ type circle struct {
 type sharer struct {
 	k     *keeper
 	ack   uint64
+	fresh bool          // see keeper.fresh
 	until time.Duration // clock when the call should end for its sake
 	call  *jointCall    // nil before it has begun
 	over  bool          // the call is over
@@ -69,6 +71,7 @@ type jointCall struct {
 	until   time.Duration // clock when it should end
 	stop    context.CancelFunc
 	overdue bool // the last answer was late, but the master answered others
+	part    bool // of a call that failed
 }
 
 // together makes a keepalive that other sessions of the client may share.
@@ -104,7 +107,7 @@ func sizeOf(ttl time.Duration) int { return bits.Len64(uint64(ttl.Milliseconds()
 // enter makes a session a sharer for one call.
 func (s *sharing) enter(k *keeper, wait time.Duration) *sharer {
 	c, size := k.s.c, sizeOf(k.s.ttl)
-	m := &sharer{k: k, ack: k.ack, until: c.clock.now() + wait, out: make(chan kept, 1)}
+	m := &sharer{k: k, ack: k.ack, fresh: k.fresh, until: c.clock.now() + wait, out: make(chan kept, 1)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.circles[size]
@@ -187,6 +190,9 @@ func (o *circle) begin() {
 				j.until = m.until
 			}
 		}
+		if first == 0 {
+			j.spread()
+		}
 		o.calls = append(o.calls, j)
 		if len(some) == 1 {
 			some[0].out <- kept{quiet: true, until: first}
@@ -194,10 +200,23 @@ func (o *circle) begin() {
 		}
 		var ctx context.Context
 		ctx, j.stop = context.WithCancel(context.Background())
-		go j.run(ctx)
+		go j.run(ctx, 0)
 	}
 	o.waiting = nil
 }
+
+// spread lets a call end earlier, by up to a quarter of its time, if a session
+// is new or has a new master. Without that the clients whose sessions began
+// together, or came to a new master together, would renew them all together.
+// The mutex is held.
+func (j *jointCall) spread() {
+	if slices.ContainsFunc(j.sharers, func(m *sharer) bool { return m.fresh }) {
+		j.until -= upTo((j.until - j.of.c.clock.now()) / 4)
+	}
+}
+
+// upTo returns a random duration from 0 to most.
+func upTo(most time.Duration) time.Duration { return rand.N(max(most, 0) + 1) }
 
 // end removes a call that has results for all sharers. The mutex is held.
 func (j *jointCall) end() {
@@ -210,18 +229,23 @@ func (j *jointCall) end() {
 }
 
 // run makes the call. After a failure it is repeated as that of a single session
-// is.
-func (j *jointCall) run(ctx context.Context) {
+// is, and divided in the end.
+func (j *jointCall) run(ctx context.Context, failures int) {
 	var pause timing.Backoff
-	for failures := 0; ; failures++ {
+	for ; ; failures++ {
 		err := j.keepAlive(ctx, failures)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		j.of.c.log.Debug("stout: shared keepalive failed", "error", err)
 		all := j.present()
-		if len(all) > 0 && isHopeless(err, all) {
+		switch {
+		case len(all) == 0:
+		case isRefused(err) || len(all) <= partsOfCall && isHopeless(err, all):
 			j.deliver(all, func(int) kept { return kept{} })
+			return
+		case isHopeless(err, all):
+			j.divide(failures + 1)
 			return
 		}
 		for _, m := range all {
@@ -250,16 +274,44 @@ func (j *jointCall) deliver(to []*sharer, result func(i int) kept) {
 	j.end()
 }
 
-// isHopeless reports whether the sharers should rather ask one by one: the cell
-// refuses the call itself, or it gets no valid answer, perhaps because it is
-// large, and the lease of a sharer is about to end.
+// isRefused reports whether the cell refuses the call itself, so that the
+// sharers should rather ask one by one.
+func isRefused(err error) bool {
+	refused, ok := errors.AsType[*lockapi.Error](err)
+	return ok && call.IsAnswer(err) && !call.IsInvalid(err) && refused.Code.Status() < http.StatusInternalServerError &&
+		refused.Code != lockapi.CodeNotMaster && refused.Code != lockapi.CodeTooMany
+}
+
+// isHopeless reports whether smaller calls should be made: the call gets no
+// valid answer, perhaps because it is large or because of one of its sessions,
+// and the lease of a sharer is about to end.
 func isHopeless(err error, all []*sharer) bool {
-	if call.IsAnswer(err) && !call.IsInvalid(err) {
-		refused, ok := errors.AsType[*lockapi.Error](err)
-		return ok && refused.Code.Status() < http.StatusInternalServerError &&
-			refused.Code != lockapi.CodeNotMaster && refused.Code != lockapi.CodeTooMany
+	return (!call.IsAnswer(err) || call.IsInvalid(err)) && !call.NeverSent(err) && remaining(all) < all[0].k.s.ttl/5
+}
+
+// partsOfCall is the number of smaller calls that replace a hopeless one. One
+// call for each session at once would be a thousand times the load, and a
+// master that answers late because it has too much to do would never recover.
+const partsOfCall = 8
+
+// divide replaces the call by smaller ones.
+func (j *jointCall) divide(failures int) {
+	s := &j.of.c.sharing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := j.sharers
+	j.sharers = nil // they are not over
+	j.end()
+	for some := range slices.Chunk(all, max(1, (len(all)+partsOfCall-1)/partsOfCall)) {
+		part := &jointCall{of: j.of, sharers: slices.Clone(some), until: j.until, part: true}
+		for _, m := range some {
+			m.call = part
+		}
+		var ctx context.Context
+		ctx, part.stop = context.WithCancel(context.Background())
+		part.of.calls = append(part.of.calls, part)
+		go part.run(ctx, failures)
 	}
-	return !call.NeverSent(err) && remaining(all) < all[0].k.s.ttl/5
 }
 
 // remaining returns what is left of the lease that ends first.
@@ -283,7 +335,7 @@ func (j *jointCall) keepAlive(ctx context.Context, failures int) error {
 		var answer lockapi.Keepalives
 		q := j.request(all, failures+hops) // a new master answers at once, so that all learn of it
 		q.Out = &answer
-		sent, next, err := c.keepAlive(ctx, to, &q, try{failures, all[0].k.s.ttl, func() time.Duration { return remaining(all) }, &j.overdue, true})
+		sent, next, err := c.keepAlive(ctx, to, &q, try{failures, all[0].k.s.ttl, func() time.Duration { return remaining(all) }, &j.overdue, true, j.part})
 		if err == nil {
 			c.calls.SawRevision(answer.MembersRevision)
 			took := (c.clock.now() - sent).Milliseconds()

@@ -241,6 +241,85 @@ func TestSharedKeepaliveThatFails(t *testing.T) {
 	}
 }
 
+// If large calls are lost, smaller ones keep the sessions alive, and not one for
+// each session.
+func TestSharedKeepaliveThatIsTooLarge(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		all := openShared(t, c, 100)
+		tc.lose(func(r *http.Request) bool { return r.URL.Path == lockapi.RouteKeepalives && r.ContentLength > 1000 })
+		single := tc.count(isKeepalive)
+		time.Sleep(2 * time.Minute)
+		wantSafe(t, all)
+		if n := tc.count(isKeepalive) - single; n > 0 {
+			t.Errorf("%d keepalives of single sessions", n)
+		}
+	})
+}
+
+// A session that its client closes does not end the calls of the others.
+// Sessions that somebody else closes do, but not one by one.
+func TestSharedKeepaliveWhileSessionsAreClosed(t *testing.T) {
+	for by, most := range map[string]int{"client": 2, "others": 20} {
+		t.Run(by, func(t *testing.T) {
+			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+				all := openShared(t, c, 200)
+				before := tc.count(isShared)
+				for _, s := range all[:150] {
+					if by == "client" {
+						if err := s.Close(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					} else {
+						tc.call(http.MethodDelete, lockapi.RouteSessions+"/"+s.ID(), nil, nil)
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				if n := tc.count(isShared) - before; n > most {
+					t.Errorf("%d shared calls in 7.5 s", n)
+				}
+				wantSafe(t, all[150:])
+			})
+		})
+	}
+}
+
+// Clients whose sessions began together, or have a new master together, do not
+// renew them together.
+func TestSharedKeepalivesSpread(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		var all []*client.Session
+		for range 20 {
+			c := tc.client(t)
+			all = append(all, open(t, c), open(t, c))
+		}
+		spread := func(why string) {
+			t.Helper()
+			before := len(tc.sent())
+			time.Sleep(all[0].TTL())
+			in := map[time.Duration]int{}
+			for _, r := range tc.sent()[before:] {
+				if isShared(r) {
+					in[r.at/(100*time.Millisecond)]++
+				}
+			}
+			for at, n := range in {
+				if n > 12 {
+					t.Errorf("%s: 20 clients made %d calls in the tenth of a second %d", why, n, at)
+				}
+			}
+			if len(in) < 5 {
+				t.Errorf("%s: all calls were made in %d tenths of a second", why, len(in))
+			}
+		}
+		time.Sleep(5 * time.Second)
+		spread("new sessions")
+		tc.failOver("r2")
+		time.Sleep(5 * time.Second)
+		spread("a new master")
+		wantSafe(t, all)
+	})
+}
+
 func refuseShared(code lockapi.Code) func(r *http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.URL.Path == lockapi.RouteKeepalives {

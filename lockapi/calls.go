@@ -36,9 +36,12 @@ type (
 	// KeepAliveAll extends several sessions of one caller. The answer is a
 	// Keepalives.
 	KeepAliveAll struct{ KeepalivesRequest }
-	// CloseSession ends a session if it exists. It has no answer.
+	// CloseSession ends a session if it exists. It has no answer. If it is quiet,
+	// a KeepAliveAll that waits for the session and others is not answered for
+	// that.
 	CloseSession struct {
 		Session string `path:"id"`
+		Quiet   bool   `query:"quiet"`
 	}
 	// GetSession returns a SessionState, or session_not_found.
 	GetSession struct {

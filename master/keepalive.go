@@ -47,11 +47,13 @@ type keepalive struct {
 	wait     time.Duration
 	ack      uint64
 	noEvents bool // the call is an OpenSession by key: its answer has no events
+	shared   bool // the call is a KeepAliveAll
 	wakeup   wait.Wakeup
 	by       *Caller // checked again when rights change; nil without a principal
 
 	// The following are guarded by o.mu.
 	crowded bool     // the call was the oldest of too many
+	quiet   bool     // the session has ended, which is no news
 	parking *Parking // where it waits; nil if it waits in run
 }
 
@@ -203,6 +205,7 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 	now := k.o.now() // before the lease is checked
 	switch {
 	case s.ended:
+		k.quiet = k.shared && s.quiet
 		return reply, 0, errNoSession(s.id)
 	case s.expiring || now >= k.o.sessions.due(s):
 		return k.later(s, lapseRecheck) // its end has been, or is about to be, proposed

@@ -26,7 +26,7 @@ func (m *Master) KeepAliveAll(ctx context.Context, by *Caller, req *lockapi.Keep
 		began, woken, access := o.now(), wait.NewWakeup(), m.log.State().AccessOn
 		for i, s := range req.Sessions {
 			all.out[i].ID = s.ID
-			k := &keepalive{o: o, began: began, wakeup: woken, ack: s.Ack, wait: time.Duration(req.WaitMS) * time.Millisecond}
+			k := &keepalive{o: o, began: began, wakeup: woken, shared: true, ack: s.Ack, wait: time.Duration(req.WaitMS) * time.Millisecond}
 			if by.Principal != "" || by.Secret != nil || access {
 				each := *by
 				each.Ask = Ask{Right: NoCaller, Session: s.ID}
@@ -166,6 +166,9 @@ func (a *keepalives) one(k *waitingKeepalive, recheck bool) (time.Duration, erro
 	switch {
 	case err == nil && again > 0 && a.news && now >= a.endsBy && a.o.leaseValid():
 		a.out[k.at].Error = errNoMaster("session %q is past due, and its end is under way; ask again", lockapi.Clip(k.s.id)).Problem()
+		return 0, nil
+	case k.quiet:
+		a.out[k.at].Error = errNoSession(k.s.id).Problem()
 		return 0, nil
 	case err != nil:
 		return 0, a.refuse(k.at, err)

@@ -70,6 +70,32 @@ func TestKeepAliveAll(t *testing.T) {
 	})
 }
 
+// TestKeepAliveAllAndQuietEnds: a call waits on when one of its sessions is
+// closed quietly, and returns when one is closed in another way. Its answer has
+// the errors of both.
+func TestKeepAliveAllAndQuietEnds(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		a, b, d := newSession(t, m, time.Minute), newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		answer := make(chan lockapi.Keepalives, 1)
+		began := time.Now()
+		go func() {
+			got, _ := keepAll(t.Context(), m, &Caller{}, 30*time.Second, a, b, d)
+			answer <- got
+		}()
+		for i, id := range []string{a, b} {
+			pass(5 * time.Second)
+			if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id, Quiet: i == 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := <-answer
+		if took := time.Since(began); took < 10*time.Second || took > 11*time.Second || got.Sessions[0].Error == nil || got.Sessions[1].Error == nil || got.Sessions[2].Keepalive == nil {
+			t.Errorf("after %v: %+v", took, got)
+		}
+	})
+}
+
 // TestKeepAliveAllOfOthers: while access is on, a call extends the caller's own
 // sessions only.
 func TestKeepAliveAllOfOthers(t *testing.T) {

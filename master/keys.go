@@ -246,5 +246,5 @@ func (m *Master) ListKeys(ctx context.Context, q *Read, c *lockapi.ListKeys) ([]
 // EndSession ends a session as CloseSession does, but leaves the lock-delays of
 // its holds.
 func (m *Master) EndSession(_ context.Context, by *Caller, req *lockapi.EndSession) error {
-	return m.closeSession(by, &state.CloseSession{Session: req.Session, Delays: true})
+	return m.closeSession(by, &state.CloseSession{Session: req.Session, Delays: true}, false)
 }

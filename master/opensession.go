@@ -89,10 +89,10 @@ func errOtherBody(key string) error {
 // CloseSession ends a session and frees everything it holds, without
 // lock-delay. Closing a missing session succeeds.
 func (m *Master) CloseSession(_ context.Context, by *Caller, req *lockapi.CloseSession) error {
-	return m.closeSession(by, &state.CloseSession{Session: req.Session})
+	return m.closeSession(by, &state.CloseSession{Session: req.Session}, req.Quiet)
 }
 
-func (m *Master) closeSession(by *Caller, op *state.CloseSession) error {
+func (m *Master) closeSession(by *Caller, op *state.CloseSession, quiet bool) error {
 	return m.served(func(o *office) error {
 		if err := o.admit(by); err != nil {
 			return err
@@ -103,6 +103,11 @@ func (m *Master) closeSession(by *Caller, op *state.CloseSession) error {
 		if err := o.readyFor(op); err != nil {
 			return err
 		}
+		o.mu.Lock()
+		if s := o.sessions.byID[op.Session]; s != nil {
+			s.quiet = quiet
+		}
+		o.mu.Unlock()
 		_, err := o.proposeEnd(by, op, op.Session)
 		return err
 	})

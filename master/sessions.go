@@ -29,6 +29,7 @@ type session struct {
 	lapsed     time.Duration // lease.Lapsed at base: lapses since then are added to the session
 	expiring   bool          // its end has been proposed; nothing revives it
 	ended      bool
+	quiet      bool     // its end is no news for a call that keeps others alive, too
 	deadline   deadline // no later than due
 	events     sessionEvents
 	keepalives []*keepalive // waiting, oldest first
@@ -142,7 +143,11 @@ func (ss *sessions) end(id string) *session {
 	s.ended = true
 	ss.deadlines.remove(&s.deadline)
 	delete(ss.byID, id)
-	s.wake()
+	for _, k := range s.keepalives {
+		if !k.shared || !s.quiet {
+			k.wake()
+		}
+	}
 	return s
 }
 
