@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master/internal/quota"
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/state"
 	"github.com/stoutlock/stout/replica/state/access"
 )
@@ -66,7 +67,7 @@ func errPolicyFull(p *access.Policy, op state.Operation) error {
 // reserveRule reserves quota for a rule. The rules of operators are unlimited.
 func (o *office) reserveRule(by *Caller, op state.Operation) (quota.Reservation, error) {
 	put, ok := op.(*state.PutRule)
-	if s := o.log.State(); !ok || !s.AccessOn || s.Policy().Operates(by.identity()) {
+	if s := o.log.State(); !ok || !s.AccessOn || s.Policy().Operates(by.who().Identity()) {
 		return quota.Reservation{}, nil
 	}
 	rule := put.Rule
@@ -95,7 +96,7 @@ func (m *Master) DeleteRule(_ context.Context, by *Caller, c *lockapi.DeleteRule
 // DeleteRulesBelow removes the rules below a directory, and reports whether
 // there were any. The rule at the directory itself stays.
 func (m *Master) DeleteRulesBelow(_ context.Context, by *Caller, c *lockapi.DeleteRulesBelow) (lockapi.RulesDeleted, error) {
-	r, err := m.changeAccess(by, &state.DropRules{Dir: top(c.Prefix)})
+	r, err := m.changeAccess(by, &state.DropRules{Dir: rights.ListPath(c.Prefix)})
 	return lockapi.RulesDeleted{Deleted: r == state.Done}, err
 }
 
@@ -122,7 +123,7 @@ func (m *Master) ListRules(ctx context.Context, q *Read, c *lockapi.ListRules) (
 		page := lockapi.AccessRuleList{Rules: []lockapi.AccessRule{}}
 		size := 0
 		for r := range s.Policy().Rules(c.Prefix, c.After) {
-			if !q.Caller.administers(s, r.Path) {
+			if !q.Caller.who().MayChangeRule(s, r.Path) {
 				continue
 			}
 			if n := len(page.Rules); n == c.Limit || size >= lockapi.PageBytes {
@@ -138,29 +139,20 @@ func (m *Master) ListRules(ctx context.Context, q *Read, c *lockapi.ListRules) (
 	})
 }
 
-// administers reports whether the caller may change the rule at a path.
-func (by *Caller) administers(s *state.State, path string) bool {
-	if !s.AccessOn {
-		return true
-	}
-	allowed, _ := by.has(s.Policy(), AdminAt, path)
-	return allowed
-}
-
 // CheckAccess reports what a principal may do at a path while access is on, and
 // which rules decide it.
 func (m *Master) CheckAccess(ctx context.Context, q *Read, c *lockapi.CheckAccess) (lockapi.AccessCheck, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.AccessCheck, error) {
-		who := q.Caller.identity()
+		who := q.Caller.who().Identity()
 		if c.Principal != nil {
 			who = *c.Principal
 		}
-		if s.AccessOn && who != q.Caller.identity() && !q.Caller.administers(s, c.Path) {
+		if s.AccessOn && who != q.Caller.who().Identity() && !q.Caller.who().MayChangeRule(s, c.Path) {
 			permission := lockapi.PermissionAdmin
 			if c.Path == "/" {
 				permission = lockapi.PermissionOperate
 			}
-			return lockapi.AccessCheck{}, q.Caller.denied(permission, c.Path)
+			return lockapi.AccessCheck{}, q.Caller.who().Denied(permission, c.Path)
 		}
 		verdict := func(p access.Permission) lockapi.AccessVerdict {
 			d := s.Policy().May(who, p, c.Path)
@@ -351,7 +343,7 @@ func (m *Master) AccessOn() bool { return m.log.State().AccessOn }
 // GetWhoAmI returns the principal that the caller counts as.
 func (m *Master) GetWhoAmI(ctx context.Context, q *Read, c *lockapi.GetWhoAmI) (lockapi.WhoAmI, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.WhoAmI, error) {
-		who := q.Caller.identity()
+		who := q.Caller.who().Identity()
 		out := lockapi.WhoAmI{Principal: who, How: q.Caller.How}
 		if c.Rights {
 			out.Observe, out.Operate = !s.AccessOn || s.Policy().Observes(who), !s.AccessOn || s.Policy().Operates(who)

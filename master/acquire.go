@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master/internal/quota"
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -226,7 +227,7 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 		a.markDelivered(r.Hold)
 		return grantOf(r.Hold), nil
 	case state.NoSession:
-		return lockapi.Grant{}, errNoSession(a.key.session)
+		return lockapi.Grant{}, rights.ErrNoSession(a.key.session)
 	case state.Conflict:
 		if r.Hold != nil && r.Hold.Path == a.key.path && r.Mismatch != state.MismatchSet {
 			a.markDelivered(r.Hold) // the answer shows that the caller holds the lock
@@ -284,7 +285,7 @@ func (a *acquire) errHeld() *lockapi.Error {
 	}
 	e := lockapi.Errorf(lockapi.CodeLockHeld, "lock %q is %s", path, lockapi.HeldBy(l.Holders, l.MoreHolders))
 	e.Holders, e.MoreHolders, e.DelayRemainingMS = l.Holders, l.MoreHolders, l.DelayRemainingMS
-	return a.by.conceal(s, e, path)
+	return a.by.who().FilterRefusal(s, e, path)
 }
 
 // unavailable returns the first path of the request with holders or a

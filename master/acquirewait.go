@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -58,7 +59,7 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 		return lockapi.Grant{}, errUnknown() // the place may be there for a successor
 	}
 	s := a.o.log.State()
-	if _, wait := a.key.in(s); wait != nil && wait.Seq == seq && wait.Keep && mayWait(s, wait) && a.by.ended(s) {
+	if _, wait := a.key.in(s); wait != nil && wait.Seq == seq && wait.Keep && rights.MayWait(s, wait) && a.by.ended(s) {
 		return a.queued(seq, 0)
 	}
 	a.o.mu.Lock()
@@ -89,7 +90,7 @@ func (a *acquire) checkWait(seq uint64) (done bool, grant lockapi.Grant, err err
 		return true, grant, err
 	}
 	if _, lives := s.Session(a.key.session); !lives {
-		return true, grant, errNoSession(a.key.session)
+		return true, grant, rights.ErrNoSession(a.key.session)
 	}
 	if err := a.o.authorize(a.by); err != nil { // the wait was ended for this
 		return true, grant, err

@@ -80,7 +80,7 @@ func (m *Master) WatchEvents(f EventFilter) (EventWatch, error) {
 	if err := f.by.identify(s); err != nil {
 		return nil, err
 	}
-	return &eventWatch{Watch: m.log.Events().WatchAs(f.by.identity(), f.filter), m: m, f: f}, nil
+	return &eventWatch{Watch: m.log.Events().WatchAs(f.by.who().Identity(), f.filter), m: m, f: f}, nil
 }
 
 type eventWatch struct {
@@ -178,10 +178,8 @@ func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, e
 		if err != nil {
 			return nil, after, err
 		}
-		if !by.free(s) {
-			if err := authorize(s, by); err != nil {
-				return nil, after, err
-			}
+		if err := authorize(s, by); err != nil {
+			return nil, after, err
 		}
 		end := by.end(s)
 		if left > 0 && (end.IsZero() || time.Until(end) > left) {
@@ -193,7 +191,7 @@ func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, e
 		}
 		none := len(found) == 0 // otherwise read on before the reader waits
 		if s.AccessOn {
-			found = slices.DeleteFunc(found, func(e events.Event) bool { return e.Path != "" && !by.sees(s, e.Path) })
+			found = slices.DeleteFunc(found, func(e events.Event) bool { return e.Path != "" && !by.who().MayRead(s, e.Path) })
 		}
 		if len(found) > 0 || none {
 			return found, upTo, nil

@@ -29,7 +29,7 @@ func (m *Master) FindDeadlocks(ctx context.Context, q *Read, _ *lockapi.FindDead
 			if len(out.Deadlocks) == lockapi.MaxDeadlocks || size >= lockapi.PageBytes {
 				break
 			}
-			if slices.ContainsFunc(c, func(l deadlock.Link) bool { return !q.Caller.sees(s, l.Wait.Path) }) {
+			if slices.ContainsFunc(c, func(l deadlock.Link) bool { return !q.Caller.who().MayRead(s, l.Wait.Path) }) {
 				continue
 			}
 			one := deadlockOf(s, c, time.Now())

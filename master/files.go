@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/state"
 	"github.com/stoutlock/stout/replica/state/access"
 )
@@ -94,9 +95,9 @@ func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.Tr
 		}
 		r := found.(state.TransactionResult)
 		if r.Failure != nil && r.Failure.Why == state.Denied {
-			return r, by.denied(access.Write.String(), r.Failure.Path)
+			return r, by.who().Denied(access.Write.String(), r.Failure.Path)
 		}
-		return r, by.concealFailure(o.log.State(), errOf(op, r), r.Failure, op.Then)
+		return r, by.who().FilterFailure(o.log.State(), errOf(op, r), r.Failure, op.Then)
 	})
 }
 
@@ -145,7 +146,7 @@ func (o *office) withNameChecks(by *Caller, op *state.Transaction) *state.Transa
 		return op
 	}
 	out := *op
-	out.Then, out.Else = nameChecksFor(by.identity(), op.Then), nameChecksFor(by.identity(), op.Else)
+	out.Then, out.Else = nameChecksFor(by.who().Identity(), op.Then), nameChecksFor(by.who().Identity(), op.Else)
 	return &out
 }
 
@@ -174,7 +175,7 @@ func errOf(op *state.Transaction, r state.TransactionResult) error {
 	case state.Done:
 		return nil
 	case state.NoSession:
-		return errNoSession(op.Session)
+		return rights.ErrNoSession(op.Session)
 	case state.Conflict:
 		return lockapi.Errorf(lockapi.CodeConflict, "%s %q was used for another call of session %q; use a fresh key for each write",
 			lockapi.HeaderIdempotencyKey, op.Key, lockapi.Clip(op.Session))
@@ -267,7 +268,7 @@ type visibleFiles struct {
 func (v visibleFiles) Files(prefix, after string) iter.Seq[*state.File] {
 	return func(yield func(*state.File) bool) {
 		for f := range v.State.Files(prefix, after) {
-			if v.to.sees(v.State, f.Path) && !yield(f) {
+			if v.to.who().MayRead(v.State, f.Path) && !yield(f) {
 				return
 			}
 		}

@@ -70,11 +70,8 @@ func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
 func (m *Master) admitAsLeader(by *Caller) error {
 	check := func() error {
 		s := m.log.State()
-		switch {
-		case m.opts.awaitsFounding(s):
+		if m.opts.awaitsFounding(s) {
 			return errFounding()
-		case by.free(s):
-			return nil
 		}
 		return authorize(s, by)
 	}

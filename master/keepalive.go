@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/rights"
 )
 
 // mostWaiting bounds the waiting keepalives of one session. One more ends the
@@ -152,7 +153,7 @@ func (k *keepalive) join(id string) (*session, error) {
 	}
 	k.o.mu.Unlock()
 	if s == nil {
-		return nil, errNoSession(id)
+		return nil, rights.ErrNoSession(id)
 	}
 	return s, nil
 }
@@ -206,7 +207,7 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 	switch {
 	case s.ended:
 		k.quiet = k.shared && s.quiet
-		return reply, 0, errNoSession(s.id)
+		return reply, 0, rights.ErrNoSession(s.id)
 	case s.expiring || now >= k.o.sessions.due(s):
 		return k.later(s, lapseRecheck) // its end has been, or is about to be, proposed
 	case len(s.events) == 0 && now < answerBy && !k.crowded:
@@ -241,8 +242,4 @@ func (k *keepalive) later(s *session, again time.Duration) (lockapi.Keepalive, t
 
 func errMoved() *lockapi.Error {
 	return errNoMaster("mastership was lost while the call waited; send it again")
-}
-
-func errNoSession(id string) *lockapi.Error {
-	return lockapi.Errorf(lockapi.CodeSessionNotFound, "session %q never existed, was closed, or has expired; open a new one", lockapi.Clip(id))
 }

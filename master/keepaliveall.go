@@ -168,7 +168,7 @@ func (a *keepalives) one(k *waitingKeepalive, recheck bool) (time.Duration, erro
 		a.out[k.at].Error = errNoMaster("session %q is past due, and its end is under way; ask again", lockapi.Clip(k.s.id)).Problem()
 		return 0, nil
 	case k.quiet:
-		a.out[k.at].Error = errNoSession(k.s.id).Problem()
+		a.out[k.at].Error = rights.ErrNoSession(k.s.id).Problem()
 		return 0, nil
 	case err != nil:
 		return 0, a.refuse(k.at, err)

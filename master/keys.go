@@ -8,15 +8,18 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master/internal/quota"
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/state"
 )
 
 // The calls for keys, which a door for clients of another service makes.
 
 var keyCalls = []entry{
-	asking(change(Undecided, AuditChanges, pathOfKeys, (*Master).ChangeKeys), func(c *lockapi.ChangeKeys, by *Caller) { by.changingKeys(c) }),
+	asking(change(Undecided, AuditChanges, pathOfKeys, (*Master).ChangeKeys), func(c *lockapi.ChangeKeys, by *Caller) {
+		by.Ask.Right, by.Also = KnownCaller, rights.OfKeys(c, by.Also)
+	}),
 	query(ReadAt, func(c *lockapi.GetKey) string { return c.Path }, (*Master).GetKey),
-	list(Reader, func(c *lockapi.ListKeys) string { return top(c.Prefix) }, (*Master).ListKeys),
+	list(Reader, func(c *lockapi.ListKeys) string { return rights.ListPath(c.Prefix) }, (*Master).ListKeys),
 	asking(remove(Operate, AuditOthers, nil, (*Master).EndSession), func(c *lockapi.EndSession, by *Caller) { by.about(c.Session, true) }).
 		set(func(r *Row) { r.Frees = true }),
 }
@@ -26,43 +29,7 @@ func pathOfKeys(c *lockapi.ChangeKeys) string {
 	if len(c.Operations) != 1 {
 		return ""
 	}
-	return top(c.Operations[0].Path)
-}
-
-// changingKeys adds the rights for all operations. A lock is also written.
-func (by *Caller) changingKeys(c *lockapi.ChangeKeys) {
-	for i := range c.Operations {
-		o := &c.Operations[i]
-		switch o.Verb {
-		case lockapi.KeyLock:
-			by.also(LockAt, o.Path)
-			by.also(WriteAt, o.Path)
-		case lockapi.KeySet, lockapi.KeyCAS, lockapi.KeyUnlock, lockapi.KeyDelete, lockapi.KeyDeleteCAS:
-			by.also(WriteAt, o.Path)
-		case lockapi.KeyDeleteTree:
-			by.also(WriteBelow, directoryOf(o.Path))
-		case lockapi.KeyGetTree:
-			by.also(Reader, directoryOf(o.Path))
-		case lockapi.KeyGet, lockapi.KeyGetOrEmpty, lockapi.KeyCheckIndex, lockapi.KeyCheckSession, lockapi.KeyCheckNotExists:
-			by.also(ReadAt, o.Path)
-		default:
-			by.also(Undecided, "")
-		}
-		if o.Session != "" && (o.Verb == lockapi.KeyLock || o.Verb == lockapi.KeyUnlock) {
-			by.Also = append(by.Also, Ask{Right: NoCaller, Session: o.Session, Uses: true})
-		}
-	}
-	by.Ask.Right, by.Ask.Path = KnownCaller, ""
-}
-
-// directoryOf returns the directory that has every path with a prefix.
-func directoryOf(prefix string) string {
-	for i := len(prefix) - 1; i > 0; i-- {
-		if prefix[i] == '/' {
-			return prefix[:i]
-		}
-	}
-	return "/"
+	return rights.ListPath(c.Operations[0].Path)
 }
 
 // ChangeKeys changes and reads keys, all or none. The answer has each operation
@@ -190,7 +157,7 @@ func keysChanged(s *state.State, by *Caller, c *lockapi.ChangeKeys, r state.Keys
 	for i, keys := range r.Steps {
 		var shown []lockapi.Key
 		for _, k := range keys {
-			if k.File != nil && (c.Operations[i].Verb != lockapi.KeyGetTree || by.sees(s, k.File.Path)) {
+			if k.File != nil && (c.Operations[i].Verb != lockapi.KeyGetTree || by.who().MayRead(s, k.File.Path)) {
 				shown = append(shown, keyOf(k, true))
 			}
 		}
@@ -230,7 +197,7 @@ func (m *Master) ListKeys(ctx context.Context, q *Read, c *lockapi.ListKeys) ([]
 	return read(ctx, m, q, func(_ *office, s *state.State) (all []lockapi.Key, err error) {
 		size := 0
 		for k := range s.Keys(c.Prefix) {
-			if s.AccessOn && !q.Caller.sees(s, k.File.Path) {
+			if s.AccessOn && !q.Caller.who().MayRead(s, k.File.Path) {
 				continue
 			}
 			one := keyOf(k, !c.Names)

@@ -136,7 +136,7 @@ func (m *Master) AdmitCall(by *Caller, frees bool) (Hold, error) {
 	if !m.BoundsCalls() || by.identify(s) != nil { // which the check of the call reports
 		return Hold{}, nil
 	}
-	who := by.identity()
+	who := by.who().Identity()
 	if who == access.Anonymous && !s.Policy().NamesAnonymous() {
 		return Hold{}, nil // no call is open to it
 	}
@@ -173,7 +173,7 @@ func (m *Master) Watcher(by *Caller) (who string, most int64, bounded bool) {
 	if !s.AccessOn || by.identify(s) != nil {
 		return "", access.NoLimit, false
 	}
-	who = by.identity()
+	who = by.who().Identity()
 	limits := s.Policy().LimitsOf(who)
 	return who, limits[access.Watches], true
 }

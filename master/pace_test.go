@@ -102,7 +102,7 @@ func TestPace(t *testing.T) {
 					continue
 				}
 				e := code(t, err, lockapi.CodeTooMany)
-				who := (&Caller{Principal: principal}).identity()
+				who := (&Caller{Principal: principal}).who().Identity()
 				if e.Quota != "calls_per_second" || e.Principal != who || e.RetryAfter != 1 || hold.For > time.Second || hold == (Hold{}) {
 					t.Fatalf("%+v of %s, %+v", e, who, hold)
 				}

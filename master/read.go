@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -66,11 +67,9 @@ func authorizedRead[T any](o *office, s *state.State, q *Read, read func(o *offi
 	if q.Caller == nil {
 		q.Caller = &Caller{}
 	}
-	if !q.Caller.free(s) {
-		if err := authorize(s, q.Caller); err != nil {
-			var none T
-			return none, err
-		}
+	if err := authorize(s, q.Caller); err != nil {
+		var none T
+		return none, err
 	}
 	q.of(s)
 	return read(o, s)
@@ -81,7 +80,7 @@ func (m *Master) GetSession(ctx context.Context, q *Read, c *lockapi.GetSession)
 	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.SessionState, error) {
 		v, ok := s.Session(c.Session)
 		if !ok {
-			return lockapi.SessionState{}, errNoSession(c.Session)
+			return lockapi.SessionState{}, rights.ErrNoSession(c.Session)
 		}
 		return sessionStateOf(o, s, v, q.Caller), nil
 	})
@@ -128,7 +127,7 @@ func (m *Master) ListLocks(ctx context.Context, q *Read, c *lockapi.ListLocks) (
 		page := lockapi.LockList{Locks: []lockapi.Lock{}}
 		size, room := 0, metaBudget(lockapi.MaxReplyMeta)
 		for l := range s.Locks(c.Prefix, c.After) {
-			if !q.Caller.sees(s, l.Path) {
+			if !q.Caller.who().MayRead(s, l.Path) {
 				continue
 			}
 			if n := len(page.Locks); n == c.Limit || size >= lockapi.PageBytes {
@@ -166,7 +165,7 @@ func sessionStateOf(o *office, s *state.State, v *state.Session, by *Caller) loc
 	out := lockapi.SessionState{Session: sessionOf(v, s.Epoch), Holds: []lockapi.Hold{}, Waits: []lockapi.Wait{}}
 	var doubtful []*state.Hold
 	for hold, wait := range s.Claims(v.ID) {
-		if !own && !by.sees(s, pathOf(hold, wait)) {
+		if !own && !by.who().MayRead(s, pathOf(hold, wait)) {
 			continue
 		}
 		if wait != nil {

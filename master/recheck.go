@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/state"
-	"github.com/stoutlock/stout/replica/state/access"
 )
 
 // rechecking is what must be checked again because rights have changed. Changes
@@ -126,7 +126,7 @@ func (o *office) recheckPart(s *state.State, waits []*state.Wait) error {
 	o.mu.Unlock()
 	var under []func() (state.Result, error)
 	for _, w := range waits {
-		if !mayWait(s, w) {
+		if !rights.MayWait(s, w) {
 			under = append(under, o.begin(&Caller{}, &state.Expel{Session: w.Session, Path: w.Path, Handle: w.Handle, Seq: w.Seq}))
 		}
 	}
@@ -137,14 +137,4 @@ func (o *office) recheckPart(s *state.State, waits []*state.Wait) error {
 		}
 	}
 	return err
-}
-
-// mayWait reports whether a wait's session has a principal that may lock there.
-func mayWait(s *state.State, w *state.Wait) bool {
-	v, lives := s.Session(w.Session)
-	if !s.AccessOn || !lives {
-		return true
-	}
-	who := Caller{Principal: v.Principal}
-	return s.Policy().May(who.identity(), access.Lock, w.Path).Allowed
 }

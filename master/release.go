@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -29,7 +30,7 @@ func released(op *state.Release, r state.Result, err error) (lockapi.Released, e
 	case err != nil:
 		return lockapi.Released{}, err
 	case r == state.NoSession:
-		return lockapi.Released{}, errNoSession(op.Session)
+		return lockapi.Released{}, rights.ErrNoSession(op.Session)
 	}
 	return lockapi.Released{Released: r == state.Done}, nil
 }

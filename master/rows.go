@@ -1,9 +1,8 @@
 package master
 
 import (
-	"strings"
-
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/rights"
 )
 
 var sessionCalls = []entry{
@@ -33,7 +32,7 @@ var lockCalls = []entry{
 		func(m *Master, c *lockapi.GetLock) bool {
 			return c.Waiters > lockapi.DefaultListLimit || m.isCrowdedLock(c.Path)
 		}),
-	list(Reader, func(c *lockapi.ListLocks) string { return top(c.Prefix) }, (*Master).ListLocks),
+	list(Reader, func(c *lockapi.ListLocks) string { return rights.ListPath(c.Prefix) }, (*Master).ListLocks),
 	query(ReadAt, func(c *lockapi.CheckSequencer) string { return c.Path }, (*Master).CheckSequencer),
 	list(Reader, func(*lockapi.FindDeadlocks) string { return "/" }, (*Master).FindDeadlocks),
 }
@@ -54,8 +53,11 @@ var fileCalls = []entry{
 		by.guarded(c.Sequencers)
 	}),
 	query(ReadAt, func(c *lockapi.GetFile) string { return c.Path }, (*Master).GetFile),
-	list(Reader, func(c *lockapi.ListFiles) string { return top(c.Prefix) }, (*Master).ListFiles),
-	asking(change(Undecided, AuditChanges, nil, (*Master).Transact), func(c *lockapi.Transact, by *Caller) { by.transacting(&c.Transaction) }),
+	list(Reader, func(c *lockapi.ListFiles) string { return rights.ListPath(c.Prefix) }, (*Master).ListFiles),
+	asking(change(Undecided, AuditChanges, nil, (*Master).Transact), func(c *lockapi.Transact, by *Caller) {
+		by.forSession(c.Session)
+		by.Ask.Right, by.Also = rights.OfTransaction(&c.Transaction, by.Also)
+	}),
 	list(ReadAt, func(c *lockapi.GetHistory) string { return c.Path }, (*Master).GetHistory).set(func(r *Row) { r.Reads, r.Own = false, true }),
 }
 
@@ -76,7 +78,7 @@ var accessCalls = []entry{
 	query(AdminAt, func(c *lockapi.GetRule) string { return c.Path }, (*Master).GetRule),
 	remove(AdminAt, AuditAlways, func(c *lockapi.DeleteRule) string { return c.Path }, (*Master).DeleteRule),
 	list(Known, nil, (*Master).ListRules),
-	change(AdminBelow, AuditAlways, func(c *lockapi.DeleteRulesBelow) string { return top(c.Prefix) }, (*Master).DeleteRulesBelow),
+	change(AdminBelow, AuditAlways, func(c *lockapi.DeleteRulesBelow) string { return rights.ListPath(c.Prefix) }, (*Master).DeleteRulesBelow),
 	query(Reader, func(c *lockapi.CheckAccess) string { return c.Path }, (*Master).CheckAccess),
 	change(Operate, AuditAlways, nil, (*Master).PutGroup),
 	query(Operate, nil, (*Master).GetGroup),
@@ -96,35 +98,20 @@ var accessCalls = []entry{
 	query(AnyCaller, nil, (*Master).GetWhoAmI),
 }
 
-// top returns the path at which a list by prefix is authorized. Everything the
-// list shows is at or below that path, or is checked item by item.
-func top(prefix string) string {
-	if trimmed := strings.TrimSuffix(prefix, "/"); trimmed != "" {
-		return trimmed
-	}
-	return "/"
-}
-
 // pathOfWrite returns the path of a write. A sequential file has a name that
 // ends in digits.
 func pathOfWrite(c *lockapi.WriteFile) string {
 	if c.Sequential {
-		return sequential(c.Path)
+		return rights.Sequential(c.Path)
 	}
 	return c.Path
 }
 
 func pathOfDeletion(c *lockapi.DeleteFiles) string {
 	if c.Path == "" {
-		return top(c.Prefix)
+		return rights.ListPath(c.Prefix)
 	}
 	return c.Path
-}
-
-// sequential returns a possible name of a sequential file: a rule for that name
-// also covers the others.
-func sequential(prefix string) string {
-	return prefix + strings.Repeat("0", lockapi.SequentialDigits)
 }
 
 // about makes the call one about a session. If the session is another
@@ -146,53 +133,5 @@ func (by *Caller) also(right Right, path string) {
 func (by *Caller) guarded(sequencers []lockapi.Sequencer) {
 	for _, q := range sequencers {
 		by.also(ReadAt, q.Path)
-	}
-}
-
-// transacting adds the rights for all parts of a transaction.
-func (by *Caller) transacting(t *lockapi.Transaction) {
-	by.forSession(t.Session)
-	for _, c := range t.If {
-		switch {
-		case c.File != "":
-			by.also(ReadAt, c.File)
-		case c.Lock != "":
-			by.also(ReadAt, c.Lock)
-		case c.Session != "":
-			by.Also = append(by.Also, Ask{Right: Observe, Session: c.Session})
-		default:
-			q, _ := lockapi.ParseSequencer(c.Sequencer) // it is valid
-			by.also(ReadAt, q.Path)
-		}
-	}
-	for _, branch := range [][]lockapi.Operation{t.Then, t.Else} {
-		for i := range branch {
-			by.operating(&branch[i])
-		}
-	}
-	by.Ask.Right = Known // for a transaction without parts, or with releases only
-	if t.Session == "" && len(by.Also) > 0 {
-		by.Ask.Right = KnownCaller
-	}
-}
-
-// operating adds the right for an operation; a release of the session's own
-// hold needs none.
-func (by *Caller) operating(o *lockapi.Operation) {
-	switch {
-	case o.Put != nil:
-		by.also(WriteAt, o.Put.Path)
-	case o.Create != nil:
-		by.also(WriteAt, o.Create.Path)
-	case o.CreateSequential != nil:
-		by.also(NameAt, sequential(o.CreateSequential.Path))
-	case o.Delete != nil:
-		by.also(WriteAt, o.Delete.Path)
-	case o.Get != nil:
-		by.also(ReadAt, o.Get.Path)
-	case o.Acquire != nil:
-		by.also(LockAt, o.Acquire.Path)
-	case o.Release == nil:
-		by.also(Undecided, "")
 	}
 }

@@ -121,14 +121,14 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 		branch, steps = t.req.Then, t.op.Then
 	}
 	if r.Failure != nil && r.Failure.Why == state.Denied {
-		e := t.by.denied(access.Write.String(), r.Failure.Path)
+		e := t.by.who().Denied(access.Write.String(), r.Failure.Path)
 		e.Operation = &r.Failure.Step
 		return TransactionDone{}, e
 	}
 	if r.Verdict == state.Failed {
 		e := errFailed(r.Failure, steps[r.Failure.Step])
 		e.Replayed = r.Replayed
-		return TransactionDone{}, t.by.concealFailure(t.o.log.State(), e, r.Failure, steps)
+		return TransactionDone{}, t.by.who().FilterFailure(t.o.log.State(), e, r.Failure, steps)
 	}
 	if err := errOf(t.op, r); err != nil {
 		return TransactionDone{}, err

@@ -4,12 +4,41 @@ import (
 	"context"
 	"time"
 
+	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master/internal/batch"
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/state"
 )
 
 // Timeline records what the log did for a traced call.
 type Timeline = batch.Timeline
+
+// Right is what a call needs while access is on, and Ask is one permission that
+// it needs; see package rights.
+type (
+	Right = rights.Right
+	Ask   = rights.Ask
+)
+
+// The rights; package rights says what each one needs.
+const (
+	Undecided   = rights.Undecided
+	NoCaller    = rights.NoCaller
+	Nothing     = rights.Nothing
+	AnyCaller   = rights.AnyCaller
+	KnownCaller = rights.KnownCaller
+	Reader      = rights.Reader
+	Known       = rights.Known
+	Observe     = rights.Observe
+	Operate     = rights.Operate
+	ReadAt      = rights.ReadAt
+	LockAt      = rights.LockAt
+	WriteAt     = rights.WriteAt
+	AdminAt     = rights.AdminAt
+	WriteBelow  = rights.WriteBelow
+	AdminBelow  = rights.AdminBelow
+	NameAt      = rights.NameAt
+)
 
 // Caller is the caller of a call, with the rights that the call needs. The zero
 // value is the cell itself, for what a master does unasked.
@@ -48,9 +77,64 @@ type Caller struct {
 	// Timeline, if not nil, records what the log does for the call.
 	Timeline *Timeline
 
-	adopts string // the session to be adopted by the caller
 	// RemoteAddr is the host and port of the caller. It decides nothing.
 	RemoteAddr string
+
+	adopts string // the session to be adopted by the caller
+}
+
+// who returns the principal, which decides what the caller may do.
+func (by *Caller) who() rights.Principal { return rights.Principal(by.Principal) }
+
+// free reports whether no check is needed: access is off and the caller brings
+// no credential.
+func (by *Caller) free(s *state.State) bool {
+	return !s.AccessOn && by.Secret == nil && by.Ends.IsZero() && by.WhileOff == nil
+}
+
+// end returns when the caller's credential expires by itself: zero if it does
+// not, or if that is unknown.
+func (by *Caller) end(s *state.State) time.Time {
+	if by.Secret == nil {
+		return by.Ends
+	}
+	if t, ok := s.TokenOf(*by.Secret); ok && t.ExpiresAt != 0 {
+		return time.Unix(0, t.ExpiresAt)
+	}
+	return time.Time{}
+}
+
+// within returns wait, or the time until the caller's credential expires if
+// that is less. The caller must then be checked again.
+func (by *Caller) within(s *state.State, wait time.Duration) time.Duration {
+	end := by.end(s)
+	if end.IsZero() {
+		return wait
+	}
+	return min(wait, max(time.Until(end), time.Millisecond))
+}
+
+// ended reports whether the caller's credential has expired by itself.
+func (by *Caller) ended(s *state.State) bool {
+	end := by.end(s)
+	return !end.IsZero() && !time.Now().Before(end)
+}
+
+// identify sets the principal of a token. Other credentials were verified
+// before the call; identify checks only that they have not expired since.
+func (by *Caller) identify(s *state.State) error {
+	if by.Secret == nil {
+		if !by.Ends.IsZero() && !time.Now().Before(by.Ends) {
+			return lockapi.Errorf(lockapi.CodeUnauthenticated, "the credential has ended at %s, while the call was under way", by.Ends.UTC().Format(time.RFC3339))
+		}
+		return nil
+	}
+	t, ok := s.TokenOf(*by.Secret)
+	if !ok || t.ExpiresAt != 0 && time.Now().UnixNano() >= t.ExpiresAt {
+		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the token is unknown to this cell: it was revoked, has expired, or belongs to another cell")
+	}
+	by.Principal, by.How = t.Principal, lockapi.HowToken
+	return nil
 }
 
 // Turns bounds how many answers that take milliseconds of CPU are made at a
