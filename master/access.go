@@ -24,7 +24,7 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 		if err := o.admit(by); err != nil {
 			return nil, err
 		}
-		if err := o.readyFor(op); err != nil {
+		if err := o.ReadyFor(op); err != nil {
 			return nil, err
 		}
 		r, ok := o.fromMemory(op)

@@ -35,7 +35,7 @@ func (m *Master) AcquireLock(ctx context.Context, by *Caller, req *lockapi.Acqui
 		}
 		a := newAcquire(o, by, req)
 		if len(req.With) > 0 {
-			if err := o.readyFor(&a.op); err != nil {
+			if err := o.ReadyFor(&a.op); err != nil {
 				return lockapi.Grant{}, err
 			}
 		}

@@ -81,7 +81,7 @@ func (o *office) authorize(by *Caller) error {
 // adopt makes a session without a principal the caller's. This is a change of
 // its own, which the audit log records for every type of call.
 func (o *office) adopt(by *Caller) error {
-	if err := o.readyFor(&state.AdoptSession{}); err != nil {
+	if err := o.ReadyFor(&state.AdoptSession{}); err != nil {
 		return err
 	}
 	if by.Told != nil {

@@ -44,9 +44,9 @@ func (l *instantLog) Submit(b state.Batch) func() (*state.Outcome, error) {
 }
 
 // alone is a membership that can't be read: there are no members to look after.
-type alone struct{ members }
+type alone struct{ configuration }
 
-type members = Membership
+type configuration = Membership
 
 func (alone) Membership() (membership.Membership, error) {
 	return membership.Membership{}, errors.New("none")

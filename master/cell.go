@@ -57,15 +57,6 @@ func role(id string, voter bool, master string) string {
 	return lockapi.RoleReplica
 }
 
-// memberRole is role for the list of members, which shows suffrage separately.
-// The directory that waits to take the master's place is not the master.
-func memberRole(s membership.MemberStatus, master string) string {
-	if s.Voter && s.ID == master {
-		return lockapi.RoleMaster
-	}
-	return lockapi.RoleReplica
-}
-
 // Replica returns this replica's own entry.
 func (m *Master) Replica() lockapi.Replica {
 	known, health := m.Known(), m.members.Health()

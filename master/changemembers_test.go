@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/members"
 	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -76,7 +77,7 @@ func (c *fakeCell) wantMembers(t *testing.T, when string, m *Master, want ...str
 // stay without a vote stays so until a call changes that.
 func TestAdd(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
-		write(t, m, caughtUpWithin+10)
+		write(t, m, members.MaxLag+10)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
 		for range 2 { // the second changes nothing
 			if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
@@ -148,7 +149,7 @@ func TestLateChange(t *testing.T) {
 // member to have no vote. That call is busy and has no effect.
 func TestNoChangeBesideALateOne(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
-		write(t, m, caughtUpWithin+10)
+		write(t, m, members.MaxLag+10)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
 		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
 			t.Fatal(err)
@@ -351,12 +352,17 @@ func TestChangeRefusals(t *testing.T) {
 // TestOneChangeAtATime: a call during another change waits a moment and is busy
 // then.
 func TestOneChangeAtATime(t *testing.T) {
-	inMembersCell(t, 3, func(t *testing.T, _ *fakeCell, m *Master) {
-		m.membersTurn <- struct{}{}
+	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+		other := addition("")
+		other.ID, other.Directory, other.RaftAddr, other.URL = "r5", "00000000000000a5", "r5:7201", "http://r5"
+		c.setDelay(time.Second)
+		go func() { _, _ = m.AddMember(t.Context(), &Caller{}, other) }()
+		pass(time.Millisecond)
 		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); !errors.Is(err, lockapi.CodeBusy) {
 			t.Errorf("the error is %v", err)
 		}
-		<-m.membersTurn
+		c.setDelay(fakeDelay)
+		pass(time.Minute)
 		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
 			t.Error(err)
 		}
@@ -427,13 +433,7 @@ func TestTableIsNotedOnce(t *testing.T) {
 		pass(time.Minute + time.Millisecond) // the office writes its own entries at full seconds
 		o := m.inOffice()
 		before := m.log.State().Index
-		now, err := m.members.Membership()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.noteMembers(o, now.Members); err != nil {
-			t.Fatal(err)
-		}
+		m.table.Round(t.Context(), o, &members.Contact{})
 		if after := m.log.State().Index; after != before {
 			t.Errorf("a table that is there already took entries %d to %d", before, after)
 		}
@@ -445,7 +445,7 @@ func TestTableIsNotedOnce(t *testing.T) {
 // entry.
 func TestNoVoteBesideAnEntry(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
-		write(t, m, caughtUpWithin+10)
+		write(t, m, members.MaxLag+10)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
 		if _, err := m.AddMember(t.Context(), &Caller{}, addition("")); err != nil {
 			t.Fatal(err)

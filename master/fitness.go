@@ -86,38 +86,6 @@ func (f *fitness) unfit(now, sync, writing time.Duration) *unfit {
 
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
-// successor returns the member that would do best in place of an unfit master,
-// or empty if the cell gains nothing. term is the lease's term, and own the
-// master's name.
-func (r pollResult) successor(own string, term time.Duration, why *unfit) string {
-	best, fit, voters := "", 0, 0
-	fastest := time.Duration(0)
-	for _, v := range r.members {
-		if !v.Voter {
-			continue
-		}
-		voters++
-		took := time.Duration(max(v.card.Sync, v.card.Writing)) * time.Microsecond
-		if v.ID == own || !v.well || v.card.Applied+caughtUpWithin < r.applied || v.card.Sync == 0 || took > term/slowPart {
-			continue // members of earlier releases do not report their disk
-		}
-		if why.sync > 0 && slower*took > why.sync {
-			continue
-		}
-		fit++
-		if why.reason == unsentSnapshot && v.card.Unsent > 0 {
-			continue
-		}
-		if best == "" || took < fastest {
-			best, fastest = v.ID, took
-		}
-	}
-	if why.reason != unsentSnapshot && fit < voters/2+1 {
-		return "" // the others would need this replica's disk anyway
-	}
-	return best
-}
-
 // rest keeps a replica from giving up its offices again and again. Each pause
 // is twice as long as the previous one, unless that was long ago.
 type rest struct {
@@ -150,13 +118,7 @@ func (r *rest) begin(now time.Duration) {
 
 // keepFit hands the office over when this replica is unfit for it and another
 // one is fit. It returns when the office ends.
-func (m *Master) keepFit(o *office) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		<-o.done
-		cancel()
-	}()
+func (m *Master) keepFit(ctx context.Context, o *office) {
 	term := m.opts.LeaseTerm
 	f := fitness{term: term}
 	tick := time.NewTicker(max(term/16, time.Millisecond))
@@ -164,7 +126,7 @@ func (m *Master) keepFit(o *office) {
 	for next := time.Duration(0); ; {
 		select {
 		case <-tick.C:
-		case <-o.done:
+		case <-ctx.Done():
 			return
 		}
 		now := m.opts.Clock()
@@ -196,11 +158,15 @@ func (m *Master) lookAtFitness(ctx context.Context, o *office, f *fitness) *unfi
 func (m *Master) successorFor(ctx context.Context, why *unfit) string {
 	ctx, cancel := context.WithTimeout(ctx, m.opts.LeaseTerm/2)
 	defer cancel()
-	seen, err := m.poll(ctx)
+	seen, err := m.table.Ask(ctx)
 	if err != nil {
 		return ""
 	}
-	return seen.successor(m.opts.ID, m.opts.LeaseTerm, why)
+	write := m.opts.LeaseTerm / slowPart
+	if why.sync > 0 {
+		write = min(write, why.sync/slower)
+	}
+	return seen.Candidate(m.opts.ID, write, why.reason == unsentSnapshot)
 }
 
 // yield hands the office over.

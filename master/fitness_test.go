@@ -1,13 +1,10 @@
 package master
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	_ "github.com/stoutlock/stout/internal/racebubble"
-	"github.com/stoutlock/stout/replica/admission"
-	"github.com/stoutlock/stout/replica/membership"
 )
 
 const ms = time.Millisecond
@@ -53,47 +50,6 @@ func TestUnfit(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", c.name, got, c.want)
 		case got != nil && (got.found == "" || got.cure == ""):
 			t.Errorf("%s: no words for %+v", c.name, got)
-		}
-	}
-}
-
-// TestSuccessor: the fastest member that is well, and only if the others are a
-// majority without the master.
-func TestSuccessor(t *testing.T) {
-	t.Parallel()
-	disk := &unfit{reason: slowDisk, sync: 400 * ms}
-	snapshot := &unfit{reason: unsentSnapshot}
-	voter := func(i int, sync time.Duration) member {
-		return member{MemberStatus: membership.MemberStatus{Member: membership.Member{ID: fmt.Sprintf("r%d", i)}, Voter: true},
-			card: admission.Info{Applied: 1000, HasLeader: true, Sync: uint64(sync.Microseconds())}, there: true, well: true}
-	}
-	for _, c := range []struct {
-		name   string
-		why    *unfit
-		change func(r2, r3 *member)
-		want   string
-	}{
-		{"both are fast", disk, func(_, _ *member) {}, "r3"},
-		{"its lease", &unfit{reason: lostLease}, func(_, _ *member) {}, "r3"},
-		{"one has a write under way", disk, func(_, r3 *member) { r3.card.Writing = 20_000 }, "r2"},
-		{"one is slow as well", disk, func(_, r3 *member) { r3.card.Sync = 101_000 }, ""},
-		{"one hangs as well", disk, func(r2, _ *member) { r2.card.Writing = 300_000 }, ""},
-		{"one is away", disk, func(r2, _ *member) { r2.there, r2.well = false, false }, ""},
-		{"one hears no master", disk, func(r2, _ *member) { r2.well = false }, ""},
-		{"one is behind", disk, func(_, r3 *member) { r3.card.Applied = 100 }, ""},
-		{"one does not tell", disk, func(_, r3 *member) { r3.card.Sync = 0 }, ""},
-		{"one has no vote", disk, func(_, r3 *member) { r3.Voter = false }, ""},
-		{"nothing is gained", &unfit{reason: slowDisk, sync: 4 * ms}, func(_, _ *member) {}, ""},
-		{"a snapshot", snapshot, func(_, _ *member) {}, "r3"},
-		{"a snapshot that the fastest cannot send", snapshot, func(_, r3 *member) { r3.card.Unsent = 1 }, "r2"},
-		{"a snapshot, and one is away", snapshot, func(r2, _ *member) { r2.well = false }, "r3"},
-		{"a snapshot that is for the fastest", snapshot, func(_, r3 *member) { r3.card.Applied = 1 }, "r2"},
-		{"a snapshot that none can send", snapshot, func(r2, r3 *member) { r2.card.Unsent, r3.card.Unsent = 1, 1 }, ""},
-	} {
-		r := pollResult{applied: 1200, members: []member{voter(1, 0), voter(2, 3*ms), voter(3, 2*ms)}}
-		c.change(&r.members[1], &r.members[2])
-		if got := r.successor("r1", 800*ms, c.why); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }

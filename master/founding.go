@@ -49,7 +49,7 @@ func (o *office) found() {
 
 func (o *office) enableAtFounding() error {
 	op := &state.EnableAccess{Token: state.Token{ID: rand.Text(), Sum: o.opts.FoundToken[:], Principal: access.Root, Note: "with which the cell was founded"}}
-	if err := o.readyFor(op); err != nil {
+	if err := o.ReadyFor(op); err != nil {
 		return err
 	}
 	_, err := o.propose(&Caller{}, op)

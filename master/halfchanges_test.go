@@ -10,7 +10,6 @@ import (
 
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/membership"
 )
 
 // halfChange is a change of two entries. Only the first is made.
@@ -172,43 +171,4 @@ func changeRows(t *testing.T) map[string]string {
 		t.Fatal("docs/design.md has no table of changes")
 	}
 	return rows
-}
-
-// TestSupersededTakesNoPlace: a superseded directory gets no vote, although it
-// has caught up.
-func TestSupersededTakesNoPlace(t *testing.T) {
-	away := standing("r2", founder("r2"), true)
-	seen := pollResult{members: []member{
-		{MemberStatus: standing("r1", founder("r1"), true), there: true, well: true}, {MemberStatus: away},
-		{MemberStatus: standing("r2", earlier, false), there: true, well: true}, {MemberStatus: standing("r2", newDirectory, false)},
-		{MemberStatus: standing("r3", founder("r3"), true), there: true, well: true},
-	}}
-	toVote := func(s membership.MemberStatus) bool { return !s.Voter }
-	if seen.step(toVote) != nil {
-		t.Error("a directory that another one supersedes takes the place")
-	}
-	seen.members = slices.Delete(seen.members, 2, 3)
-	if seen.members[2].there, seen.members[2].well = true, true; seen.step(toVote) == nil {
-		t.Error("the test shows nothing: the latest one does not take the place either")
-	}
-}
-
-// TestDirectoriesGoInOrder: of several directories of a name the voter goes
-// last. The others go in the order in which they were added. So no superseded
-// directory is ever the only one left.
-func TestDirectoriesGoInOrder(t *testing.T) {
-	all := []membership.MemberStatus{standing("r1", founder("r1"), true), standing("r2", founder("r2"), true), standing("r2", earlier, false), standing("r2", newDirectory, false)}
-	for but, want := range map[string][]string{"": {earlier, newDirectory, founder("r2")}, founder("r2"): {earlier, newDirectory}, newDirectory: {earlier}} {
-		var got []string
-		for left := slices.Clone(all); ; {
-			i := goesNext(left, "r2", but)
-			if i < 0 {
-				break
-			}
-			got, left = append(got, left[i].Directory), slices.Delete(left, i, i+1)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("all but %q go in the order %q, want %q", but, got, want)
-		}
-	}
 }

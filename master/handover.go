@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/members"
 	"github.com/stoutlock/stout/replica/membership"
 )
 
@@ -20,7 +21,7 @@ const askAgain = 50 * time.Millisecond
 // TransferMastership hands mastership to the named replica, or to any if to is
 // empty, and returns when it is in office. An unknown name is an
 // invalid_argument. The error is conflict if the replica is not well within
-// askTimeout, or if no other member votes. Naming this replica changes nothing.
+// members.AskTimeout, or if no other member votes. Naming this replica changes nothing.
 // The call needs no lease: see mayTransfer.
 func (m *Master) TransferMastership(ctx context.Context, by *Caller, req *lockapi.TransferMastership) (lockapi.Transferred, error) {
 	if req.To == m.opts.ID {
@@ -146,7 +147,7 @@ func (m *Master) isWell(ctx context.Context, to string) error {
 	if _, leads := m.log.Leading(); to == "" || !leads {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, members.AskTimeout)
 	defer cancel()
 	for what := ""; ; pause(ctx, askAgain) {
 		now, passes := m.lacks(ctx, to)

@@ -41,7 +41,7 @@ func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys
 			return none, err
 		}
 		op := &state.ChangeKeys{Steps: make([]state.KeyStep, len(c.Operations))}
-		if err := o.readyFor(op); err != nil {
+		if err := o.ReadyFor(op); err != nil {
 			return none, err
 		}
 		s := o.log.State()

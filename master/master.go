@@ -11,6 +11,7 @@ import (
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/members"
 	"github.com/stoutlock/stout/master/internal/quota"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -39,8 +40,8 @@ type Master struct {
 	converted convertedEvents
 
 	membersRev   membersRevision
-	memberWakeup wait.Wakeup   // of keepMembers
-	membersTurn  chan struct{} // a semaphore for changes of the members, see exclusively
+	memberWakeup wait.Wakeup // of keepMembers
+	table        *members.Table
 
 	rest rest // between offices given up because this replica was unfit
 
@@ -89,8 +90,9 @@ func New(log Log, members Membership, o Options) *Master {
 	m := &Master{
 		log: log, members: members, opts: o, started: o.Clock(),
 		changed: make(chan struct{}), stop: stop, done: make(chan struct{}),
-		memberWakeup: wait.NewWakeup(), membersTurn: make(chan struct{}, 1), vitals: newVitals(o.LeaseTerm),
+		memberWakeup: wait.NewWakeup(), vitals: newVitals(o.LeaseTerm),
 	}
+	m.table = m.newTable()
 	m.opening = o.Progress.Step("open").Allow(stalledAfter) // with many sessions it takes a while
 	go m.run(ctx)
 	go m.watchProgress(ctx, o.LeaseTerm)
@@ -120,9 +122,11 @@ func (m *Master) run(ctx context.Context) {
 		}
 		m.watched.Store(o)
 		m.setOffice(o)
-		go m.keepMembers(o)
-		go m.keepFit(o)
+		during, over := context.WithCancel(ctx)
+		go m.keepMembers(during, o)
+		go m.keepFit(during, o)
 		m.watch(ctx, o)
+		over()
 		m.setOffice(nil)
 	}
 }

@@ -2,19 +2,66 @@ package master
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/master/internal/members"
 	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// askTimeout bounds how long a member has to report its status.
-const askTimeout = time.Second
+// newTable returns the members as this master sees and changes them.
+func (m *Master) newTable() *members.Table {
+	return members.New(m.members, members.Options{
+		ID: m.opts.ID, Level: m.opts.Level, AutoReplace: m.opts.AutoReplace, Clock: m.opts.Clock, Logger: m.opts.Logger,
+		State: m.log.State, Barrier: m.log.Barrier, Wake: m.memberWakeup.Wake,
+		Master: func() string { return m.Known().ID },
+		Transfer: func(ctx context.Context) error {
+			if err := m.mayHandTo(ctx, ""); err != nil {
+				return err
+			}
+			_, err := m.handOff(ctx, "")
+			return err
+		},
+		Changed: func(change membership.Change, id string) {
+			m.opts.happened(m.log, memberEvents[change], id, m.log.State().Epoch)
+		},
+	})
+}
+
+// Put makes a change of the members; see members.Office.
+func (o *office) Put(op state.Operation) (state.Result, error) {
+	if r, ok := o.fromMemory(op); ok {
+		return r, nil
+	}
+	return o.propose(&Caller{}, op)
+}
+
+// ReadyFor raises the cell's level if an operation needs a higher one, so that
+// the first caller need not retry.
+func (o *office) ReadyFor(op state.Operation) error {
+	if o.log.State().Knows(op) || o.table == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*members.AskTimeout)
+	defer cancel()
+	return o.table.RaiseLevel(ctx, o)
+}
+
+// keepMembers makes rounds of package members for as long as the office lasts.
+func (m *Master) keepMembers(ctx context.Context, o *office) {
+	t := stoppedTimer()
+	defer t.Stop()
+	var contact members.Contact
+	for {
+		t.Reset(m.table.Round(ctx, o, &contact))
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.memberWakeup:
+		case <-t.C:
+		}
+	}
+}
 
 // CellID returns the id of the cell that this replica belongs to.
 func (m *Master) CellID() string { return m.members.CellID() }
@@ -30,16 +77,16 @@ func (m *Master) ListMembers(ctx context.Context, q *Read, _ *lockapi.ListMember
 			return lockapi.Members{}, err
 		}
 	}
-	seen, err := m.poll(ctx)
+	seen, err := m.table.Ask(ctx)
 	if err != nil {
 		return lockapi.Members{}, err
 	}
 	if q.Stale {
-		return m.show(seen), nil
+		return m.table.List(seen), nil
 	}
 	// The members were polled before the lease is checked: the answer was
 	// true at that time.
-	return linear(ctx, m, q, func(*office, *state.State) (lockapi.Members, error) { return m.show(seen), nil })
+	return linear(ctx, m, q, func(*office, *state.State) (lockapi.Members, error) { return m.table.List(seen), nil })
 }
 
 // GetURLs returns the URLs of the replicas. On the master they are as of the
@@ -56,175 +103,28 @@ func (m *Master) GetURLs(ctx context.Context, q *Read, _ *lockapi.GetURLs) (lock
 	})
 }
 
-// member is one member with its answer to a poll.
-type member struct {
-	membership.MemberStatus
-	card admission.Info
-	// there reports that the member answered from that very directory;
-	// well, that it also leads or has contact with a leader. stranger is
-	// the directory that answered in its place and belongs to no cell, or
-	// empty.
-	there, well bool
-	stranger    string
-}
-
-// pollResult is the membership with the answers of a poll.
-type pollResult struct {
-	index   uint64 // of the configuration
-	applied uint64 // here
-	members []member
-}
-
-// poll polls all members concurrently.
-func (m *Master) poll(ctx context.Context) (pollResult, error) {
-	now, err := m.members.Membership()
-	if err != nil {
-		return pollResult{}, errNoMaster("the membership is not known: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	out := pollResult{index: now.Index, members: make([]member, len(now.Members))}
-	var asking sync.WaitGroup
-	for i, s := range now.Members {
-		asking.Go(func() {
-			card, err := m.members.Ask(ctx, admission.ServerID(s.ID, s.Directory))
-			there := err == nil && card.Directory == s.Directory && card.CellID == m.members.CellID()
-			stranger := ""
-			if err == nil && card.CellID == "" && card.Directory != s.Directory {
-				stranger = card.Directory
-			}
-			if !there {
-				card = admission.Info{}
-			}
-			out.members[i] = member{s, card, there, there && card.HasLeader, stranger}
-		})
-	}
-	asking.Wait()
-	out.applied = m.members.Health().Applied
-	return out, nil
-}
-
-// voters returns the number of voters and how many of them are well, without
-// the member at the given place (-1 counts all).
-func (r pollResult) voters(but int) (all, well int) {
-	for i, v := range r.members {
-		if v.Voter && i != but {
-			all++
-			if v.well {
-				well++
-			}
-		}
-	}
-	return all, well
-}
-
-// tolerates returns how many more of the well members may fail.
-func (r pollResult) tolerates() int {
-	all, well := r.voters(-1)
-	return max(0, well-(all/2+1))
-}
-
-func (m *Master) show(r pollResult) lockapi.Members {
-	known, s := m.Known(), m.log.State()
-	out := lockapi.Members{CellID: m.members.CellID(), Members: []lockapi.Member{}, Tolerates: r.tolerates()}
-	for _, v := range r.members {
-		one := lockapi.Member{
-			ID: v.ID, Directory: v.Directory, RaftAddr: v.RaftAddr, URL: v.APIURL,
-			Suffrage: lockapi.SuffrageNonvoter, Role: memberRole(v.MemberStatus, known.ID),
-			Healthy: v.well, AppliedIndex: v.card.Applied, Version: v.card.Version,
-		}
-		if v.Voter {
-			one.Suffrage = lockapi.SuffrageVoter
-		}
-		if v.card.Applied < r.applied {
-			one.Behind = r.applied - v.card.Applied
-		}
-		if noted, ok := s.Member(v.ID, v.Directory); ok {
-			one.Since = time.Unix(0, noted.Since).UTC()
-		}
-		out.Members = append(out.Members, one)
-	}
-	return out
-}
-
-// ReplaceMember replaces a member's directory by another one. It returns once
-// the new directory is a nonvoter; this master or the next does the rest (see
-// keepMembers). If the new directory is pending already, the replacement
-// continues; if it is the present one, it stays. Any other pending directory is
-// removed. If the request names a directory to replace that is not the member's
-// latest, the error is conflict, unless the latest is the new one.
-func (m *Master) ReplaceMember(ctx context.Context, by *Caller, req *lockapi.ReplaceMember) (lockapi.MemberChange, error) {
-	return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.served(func(o *office) error { return m.replace(ctx, o, by, req) })
-}
-
-func (m *Master) replace(ctx context.Context, o *office, by *Caller, req *lockapi.ReplaceMember) error {
-	if err := o.admit(by); err != nil {
-		return err
-	}
-	if err := req.Validate(); err != nil {
-		return err
-	}
-	seen, err := m.poll(ctx)
-	if err != nil {
-		return err
-	}
-	old, err := seen.place(req.ID)
-	if err != nil {
-		return err
-	}
-	if err := seen.mayChange(req.ID, req.InPlaceOf); err != nil && seen.latest(req.ID) != req.Directory {
-		return err
-	}
-	switch {
-	case slices.ContainsFunc(seen.members, func(v member) bool { return v.ID == req.ID && v.Directory == req.Directory }):
-		return m.exclusively(ctx, func(ctx context.Context) error { return m.drop(ctx, req.ID, req.Directory, seen.index) })
-	case slices.ContainsFunc(seen.members, func(v member) bool { return v.Directory == req.Directory }):
-		return lockapi.Errorf(lockapi.CodeConflict, "directory %s is another member's", req.Directory)
-	}
-	if err := seen.mayRemove(old); err != nil && !req.Force {
-		return err
-	}
-	return m.exclusively(ctx, func(ctx context.Context) error {
-		return m.takeIn(ctx, seen, seen.members[old].Member, req.Directory)
+// AddMember makes a replica a member without a vote; see members.Table.
+func (m *Master) AddMember(ctx context.Context, by *Caller, req *lockapi.AddMember) (lockapi.MemberChange, error) {
+	return admitted(m, by, func(o *office) (lockapi.MemberChange, error) {
+		return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.table.Add(ctx, o, req)
 	})
 }
 
-// mayRemove returns the error of removing the member at a place if the cell
-// would lose its majority.
-func (r pollResult) mayRemove(place int) error {
-	all, well := r.voters(place)
-	if well > all/2 && all > 0 {
-		return nil
-	}
-	v := r.members[place]
-	return lockapi.Errorf(lockapi.CodeUnsafe,
-		"without replica %s with directory %s, %d of %d voters are well, and the cell needs %d; repair the others first, or force it",
-		v.ID, v.Directory, well, all, all/2+1)
+// RemoveMember removes a member with all directories of its name.
+func (m *Master) RemoveMember(ctx context.Context, by *Caller, req *lockapi.RemoveMember) (lockapi.MemberRemoved, error) {
+	return admitted(m, by, func(*office) (lockapi.MemberRemoved, error) {
+		return lockapi.MemberRemoved{ID: req.ID, Removed: true}, m.table.Remove(ctx, req)
+	})
 }
 
-// takeIn makes the new directory a nonvoter, and then removes an earlier
-// nonvoter that was to have the same place. The new one is added first, so that
-// the configuration always has the name: otherwise the cell would forget the
-// member.
-func (m *Master) takeIn(ctx context.Context, seen pollResult, as membership.Member, directory string) error {
-	if err := m.change(ctx, seen.index, membership.AddNonvoter, membership.MemberStatus{Member: as, Directory: directory}); err != nil {
-		return err
-	}
-	return halfway(m.makeWay(ctx))
+// ReplaceMember replaces a member's directory by another one.
+func (m *Master) ReplaceMember(ctx context.Context, by *Caller, req *lockapi.ReplaceMember) (lockapi.MemberChange, error) {
+	return admitted(m, by, func(*office) (lockapi.MemberChange, error) {
+		return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.table.Replace(ctx, req)
+	})
 }
 
-// change makes one change and converts its result to an error of the contract.
-func (m *Master) change(ctx context.Context, since uint64, change membership.Change, s membership.MemberStatus) error {
-	err := m.members.ChangeMember(ctx, since, change, s)
-	switch {
-	case err == nil:
-		m.opts.Logger.Info().Str("change", string(change)).Str("member", s.ID).Str("directory", s.Directory).Msg("the membership has changed")
-		m.opts.happened(m.log, memberEvents[change], s.ID, m.log.State().Epoch)
-		return nil
-	case errors.Is(err, membership.ErrBusy):
-		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", err)
-	case errors.Is(err, membership.ErrNotApplied):
-		return errNoMaster("mastership was lost before the membership was changed")
-	}
-	return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the change of the membership (%s %s) may or may not take effect: %v; see GET %s", change, s.ID, err, lockapi.RouteMembers)
+// SetMember changes a member's addresses, and whether it votes.
+func (m *Master) SetMember(ctx context.Context, by *Caller, req *lockapi.SetMember) (lockapi.Member, error) {
+	return admitted(m, by, func(o *office) (lockapi.Member, error) { return m.table.Set(ctx, o, req) })
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/members"
 	"github.com/stoutlock/stout/replica/membership"
 )
 
@@ -22,7 +23,7 @@ func replaceBy(directory string) lockapi.ReplaceMemberRequest {
 func TestReplaceIsFinished(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		write(t, m, caughtUpWithin+10)
+		write(t, m, members.MaxLag+10)
 		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; f.behind[newDirectory] = 1 << 20 })
 		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
 			t.Fatal(err)
@@ -140,7 +141,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 				m := c.office("r1").master
-				write(t, m, caughtUpWithin+10)
+				write(t, m, members.MaxLag+10)
 				c.set(func(f *fakeConf) {
 					if f.behind[newDirectory] = 1 << 20; comes {
 						f.at["r2"] = newDirectory

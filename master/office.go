@@ -11,6 +11,7 @@ import (
 	"github.com/stoutlock/stout/internal/faultpoint"
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/master/internal/batch"
+	"github.com/stoutlock/stout/master/internal/members"
 	"github.com/stoutlock/stout/master/internal/quota"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -24,12 +25,12 @@ type office struct {
 	term    uint64 // raft term
 	logger  zerolog.Logger
 	vitals  *vitals
-	lapse   time.Duration               // not logged yet; owned by the goroutine that calls accepted
-	lapses  atomic.Uint64               // how often the lease has lapsed
-	quotas  *quota.Ledger               // has a mutex of its own
-	endings endings                     // has a mutex of its own
-	turns   turns                       // has a mutex of its own
-	raise   func(context.Context) error // the cell's level; nil in tests of parts
+	lapse   time.Duration  // not logged yet; owned by the goroutine that calls accepted
+	lapses  atomic.Uint64  // how often the lease has lapsed
+	quotas  *quota.Ledger  // has a mutex of its own
+	endings endings        // has a mutex of its own
+	turns   turns          // has a mutex of its own
+	table   *members.Table // nil in tests of parts
 
 	mu         sync.Mutex // guards the five fields below and everything in them
 	sessions   sessions
@@ -64,7 +65,7 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 	opened := m.opts.Clock()
 	s := m.log.State() // nothing is accepted after the opening entry before the batcher runs
 	o := makeOffice(&m.opts, m.log, opened, s.Seq, m.vitals, &m.refused)
-	o.epoch, o.term = entry.Epoch, term
+	o.epoch, o.term, o.table = entry.Epoch, term, m.table
 	o.logger = o.logger.With().Uint64("epoch", o.epoch).Logger()
 	o.lease.Extend(p, m.opts.LeaseTerm, opened, m.opts.Drift)
 	o.vitals.offices.Add(1)
@@ -87,7 +88,6 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 		Queued: m.vitals.queued, Replied: m.vitals.replied,
 		Accepted: o.accepted, Failed: o.end, Progress: m.opts.Progress,
 	})
-	o.raise = func(ctx context.Context) error { return m.raiseLevel(ctx, o) }
 	go func() {
 		o.keepLease()
 		o.wakeSessions() // the office has ended

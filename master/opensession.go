@@ -100,7 +100,7 @@ func (m *Master) closeSession(by *Caller, op *state.CloseSession, quiet bool) er
 		if _, ok := o.fromMemory(op); ok {
 			return nil
 		}
-		if err := o.readyFor(op); err != nil {
+		if err := o.ReadyFor(op); err != nil {
 			return err
 		}
 		o.mu.Lock()

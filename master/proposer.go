@@ -7,6 +7,7 @@ import (
 	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master/internal/batch"
+	"github.com/stoutlock/stout/master/internal/members"
 	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
 )
@@ -47,7 +48,7 @@ func (p *proposer) propose(by *Caller, op state.Operation) (state.Result, error)
 // called once.
 func (p *proposer) begin(by *Caller, op state.Operation) func() (state.Result, error) {
 	if s := p.log.State(); !s.Knows(op) {
-		return func() (state.Result, error) { return nil, errLevel(op, s.Level) }
+		return func() (state.Result, error) { return nil, members.ErrLevel(op, s.Level) }
 	}
 	c := state.Command{Time: time.Now().UnixNano(), Caller: by.Principal, Operation: op}
 	if n := c.Size(); n > membership.MaxCommandBytes { // the log refuses it, and a refused entry ends the office

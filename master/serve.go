@@ -28,6 +28,17 @@ func serve[T any](m *Master, call func(o *office) (T, error)) (T, error) {
 	return v, err
 }
 
+// admitted is serve for a change that its caller must be admitted to.
+func admitted[T any](m *Master, by *Caller, call func(o *office) (T, error)) (T, error) {
+	return serve(m, func(o *office) (T, error) {
+		if err := o.admit(by); err != nil {
+			var none T
+			return none, err
+		}
+		return call(o)
+	})
+}
+
 // served is serve for a call that returns only an error.
 func (m *Master) served(call func(o *office) error) error {
 	_, err := serve(m, func(o *office) (struct{}, error) { return struct{}{}, call(o) })

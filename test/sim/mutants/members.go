@@ -43,7 +43,7 @@ func members() []Mutant {
 		{"change-not-finished", "A member is a name and a directory", "the next master finishes a change of the members",
 			"the master that added a new directory is lost before it made it a voter",
 			overlay.Edit{File: "master/master.go",
-				Old: "\t\tgo m.keepMembers(o)\n",
-				New: "\t\tif o.epoch == 1 {\n\t\t\tgo m.keepMembers(o)\n\t\t}\n"}},
+				Old: "\t\tgo m.keepMembers(during, o)\n",
+				New: "\t\tif o.epoch == 1 {\n\t\t\tgo m.keepMembers(during, o)\n\t\t}\n"}},
 	}
 }
