@@ -20,10 +20,7 @@ import (
 
 // changeAccess proposes a change, unless it changes nothing.
 func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, error) {
-	return serve(m, func(o *office) (state.Result, error) {
-		if err := o.admit(by); err != nil {
-			return nil, err
-		}
+	return serve(m, by, func(o *office) (state.Result, error) {
 		if err := o.ReadyFor(op); err != nil {
 			return nil, err
 		}
@@ -203,7 +200,7 @@ func (m *Master) ListGroups(ctx context.Context, q *Read, c *lockapi.ListGroups)
 				break
 			}
 			one := groupOf(g)
-			size += groupSize(&one)
+			size += 32 + textSize(one.Name) + textSize(one.Members...) + 3*len(one.Members)
 			page.Groups = append(page.Groups, one)
 		}
 		return page, nil
@@ -301,8 +298,7 @@ func tokenMade(secret string) func(state.TokenResult, error) (lockapi.Token, err
 func tokenOf(t *state.Token) lockapi.Token {
 	out := lockapi.Token{ID: t.ID, Principal: t.Principal, Note: t.Note, CreatedAt: time.Unix(0, t.CreatedAt).UTC()}
 	if t.ExpiresAt != 0 {
-		at := time.Unix(0, t.ExpiresAt).UTC()
-		out.ExpiresAt = &at
+		out.ExpiresAt = new(time.Unix(0, t.ExpiresAt).UTC())
 	}
 	return out
 }
@@ -357,20 +353,9 @@ func (m *Master) GetWhoAmI(ctx context.Context, q *Read, c *lockapi.GetWhoAmI) (
 
 // ruleSize estimates a rule's size in JSON.
 func ruleSize(r *access.Rule) int {
-	n := 80 + textSize(r.Path) + textSize(r.Principal)
-	for _, p := range access.Permissions {
-		for _, entry := range r.Lists[p] {
-			n += textSize(entry) + 3
-		}
-	}
-	return n
-}
-
-// groupSize estimates a group's size in JSON.
-func groupSize(g *lockapi.Group) int {
-	n := 32 + textSize(g.Name)
-	for _, entry := range g.Members {
-		n += textSize(entry) + 3
+	n := 80 + textSize(r.Path, r.Principal)
+	for _, list := range r.Lists {
+		n += textSize(list...) + 3*len(list)
 	}
 	return n
 }

@@ -25,7 +25,7 @@ import (
 // the queue unless another of their calls waits or the position is kept. A
 // grant that arrives at the same moment is withdrawn.
 func (m *Master) AcquireLock(ctx context.Context, by *Caller, req *lockapi.AcquireLock) (lockapi.Grant, error) {
-	return serve(m, func(o *office) (lockapi.Grant, error) {
+	return serve(m, nil, func(o *office) (lockapi.Grant, error) {
 		err := o.admit(by)
 		if errors.Is(err, lockapi.CodePermissionDenied) {
 			return o.held(by, req, err)

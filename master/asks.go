@@ -5,8 +5,13 @@ import "github.com/stoutlock/stout/replica/state"
 // authorize identifies the caller and checks the rights that it asks for. All
 // rights are decided here: every call passes through admit, linear, read or
 // Authorize.
-func authorize(s *state.State, by *Caller) error {
-	if by.Ask.Right == Nothing || by.free(s) {
+func (o *Options) authorize(s *state.State, by *Caller) error {
+	switch {
+	case by.Ask.Right == Nothing:
+		return nil
+	case o.awaitsFounding(s):
+		return errFounding()
+	case by.free(s):
 		return nil
 	}
 	if err := by.identify(s); err != nil {
@@ -50,14 +55,7 @@ func errFounding() error {
 // holds only if the replica may answer from its own state. Otherwise it may
 // not know a new token yet, and the error is no_master.
 func (m *Master) Authorize(by *Caller) error {
-	s := m.log.State()
-	if by.Ask.Right == Nothing {
-		return nil
-	}
-	if m.opts.awaitsFounding(s) {
-		return errFounding()
-	}
-	err := authorize(s, by)
+	err := m.opts.authorize(m.log.State(), by)
 	if err != nil && (by.Secret != nil || by.Principal != "") {
 		if _, _, behind := m.ownState(); behind != nil {
 			return behind
@@ -69,10 +67,7 @@ func (m *Master) Authorize(by *Caller) error {
 // authorize checks a call that is served in this office.
 func (o *office) authorize(by *Caller) error {
 	s := o.log.State()
-	if o.opts.awaitsFounding(s) {
-		return errFounding()
-	}
-	if err := authorize(s, by); err != nil || by.adopts == "" {
+	if err := o.opts.authorize(s, by); err != nil || by.adopts == "" {
 		return err
 	}
 	return o.adopt(by)

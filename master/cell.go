@@ -33,9 +33,8 @@ func (m *Master) Cell() lockapi.Cell {
 		v := m.Lease()
 		out.Lease = lockapi.Lease{Held: v.Held, TermMS: m.opts.leaseMS(),
 			RemainingMS: v.Remaining.Milliseconds(), RenewedAgoMS: v.Renewed.Milliseconds()}
-		sessions, locks, waiters := s.SessionCount(), s.LockCount(), s.WaitCount()
-		files, content := s.FileCount(), s.ContentBytes()
-		out.Sessions, out.Locks, out.Waiters, out.Files, out.ContentBytes = &sessions, &locks, &waiters, &files, &content
+		out.Sessions, out.Locks, out.Waiters = new(s.SessionCount()), new(s.LockCount()), new(s.WaitCount())
+		out.Files, out.ContentBytes = new(s.FileCount()), new(s.ContentBytes())
 	}
 	return out
 }

@@ -178,7 +178,7 @@ func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, e
 		if err != nil {
 			return nil, after, err
 		}
-		if err := authorize(s, by); err != nil {
+		if err := w.m.opts.authorize(s, by); err != nil {
 			return nil, after, err
 		}
 		end := by.end(s)

@@ -78,10 +78,7 @@ func (m *Master) DeleteFiles(_ context.Context, by *Caller, d *lockapi.DeleteFil
 // transact proposes a transaction, unless it would change nothing. The key's
 // digest is made from call, which is what the caller sent.
 func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.TransactionResult, error) {
-	return serve(m, func(o *office) (state.TransactionResult, error) {
-		if err := o.admit(by); err != nil {
-			return state.TransactionResult{}, err
-		}
+	return serve(m, by, func(o *office) (state.TransactionResult, error) {
 		if op.Key != "" {
 			op.Digest = digestOf(call)
 		}
@@ -334,8 +331,7 @@ func FileOf(stat lockapi.FileStat, content []byte, with bool) lockapi.File {
 	switch {
 	case !with:
 	case utf8.Valid(content):
-		text := string(content)
-		out.Content = &text
+		out.Content = new(string(content))
 	default:
 		out.ContentBase64 = content
 	}

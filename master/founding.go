@@ -37,11 +37,9 @@ func (o *office) found() {
 			o.opts.happened(o.log, AccessFounded, o.opts.ID, o.epoch)
 			return
 		}
-		t := time.NewTimer(foundRetry)
 		select {
-		case <-t.C:
+		case <-time.After(foundRetry):
 		case <-o.done:
-			t.Stop()
 			return
 		}
 	}

@@ -25,9 +25,7 @@ const askAgain = 50 * time.Millisecond
 // The call needs no lease: see mayTransfer.
 func (m *Master) TransferMastership(ctx context.Context, by *Caller, req *lockapi.TransferMastership) (lockapi.Transferred, error) {
 	if req.To == m.opts.ID {
-		return serve(m, func(o *office) (lockapi.Transferred, error) {
-			return lockapi.Transferred{Master: req.To}, o.admit(by)
-		})
+		return serve(m, by, func(*office) (lockapi.Transferred, error) { return lockapi.Transferred{Master: req.To}, nil })
 	}
 	if err := m.mayTransfer(ctx, by, req.To); err != nil {
 		return lockapi.Transferred{}, err
@@ -43,12 +41,14 @@ func (m *Master) TransferMastership(ctx context.Context, by *Caller, req *lockap
 // began. The rights are checked by that state.
 func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
 	if o := m.inOffice(); o != nil && o.leaseValid() {
-		err := m.allowed(func(o *office) error {
-			if err := o.admit(by); err != nil {
-				return err
-			}
-			return m.mayHandTo(ctx, to)
-		})
+		began := o.now()
+		err := o.admit(by)
+		if err == nil {
+			err = m.mayHandTo(ctx, to)
+		}
+		if err != nil { // only a refusal is an answer
+			err = o.vouch(began, err)
+		}
 		if !errors.Is(err, lockapi.CodeNoMaster) || o.leaseValid() {
 			return err
 		}
@@ -69,13 +69,7 @@ func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
 
 // admitAsLeader is admit behind a barrier, when no office need be open.
 func (m *Master) admitAsLeader(by *Caller) error {
-	check := func() error {
-		s := m.log.State()
-		if m.opts.awaitsFounding(s) {
-			return errFounding()
-		}
-		return authorize(s, by)
-	}
+	check := func() error { return m.opts.authorize(m.log.State(), by) }
 	if err := check(); err != nil || by.Admitted == nil {
 		return err
 	}

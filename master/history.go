@@ -17,8 +17,7 @@ func (m *Master) GetHistory(ctx context.Context, q *Read, c *lockapi.GetHistory)
 		past := m.log.Events().Past(c.Path, c.Limit)
 		out := lockapi.History{Path: c.Path, Events: make([]lockapi.PastEvent, 0, len(past.Events)), More: past.More, Oldest: past.Oldest, Revision: past.Revision}
 		if past.Since != 0 {
-			at := time.Unix(0, past.Since).UTC()
-			out.Since = &at
+			out.Since = new(time.Unix(0, past.Since).UTC())
 		}
 		size := 0
 		for i := range past.Events {
@@ -26,7 +25,7 @@ func (m *Master) GetHistory(ctx context.Context, q *Read, c *lockapi.GetHistory)
 				break
 			}
 			one := pastEventOf(&past.Events[i])
-			size += pastFrame + textSize(one.Path) + textSize(one.By) + textSize(one.SessionName) + textSize(one.Principal) + textSize(one.Handle)
+			size += pastFrame + textSize(one.Path, one.By, one.SessionName, one.Principal, one.Handle)
 			out.Events = append(out.Events, one)
 		}
 		return out, nil
@@ -47,10 +46,10 @@ func pastEventOf(e *events.Event) lockapi.PastEvent {
 	if h := e.Hold(); h != nil {
 		out.Session, out.Handle, out.Mode, out.Token = h.Session, h.Handle, mode(h.Mode), h.Token
 		if e.Type == events.LockReleased {
-			out.HeldMS = milliseconds(e.At() - h.GrantedAt)
+			out.HeldMS = new(time.Duration(e.At() - h.GrantedAt).Milliseconds())
 		}
 		if waited, ok := e.Waited(); ok {
-			out.WaitedMS = milliseconds(int64(waited))
+			out.WaitedMS = new(waited.Milliseconds())
 		}
 	}
 	if w := e.Wait(); w != nil {
@@ -63,10 +62,4 @@ func pastEventOf(e *events.Event) lockapi.PastEvent {
 		}
 	}
 	return out
-}
-
-// milliseconds converts nanoseconds to milliseconds.
-func milliseconds(ns int64) *int64 {
-	ms := time.Duration(ns).Milliseconds()
-	return &ms
 }

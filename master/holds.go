@@ -37,9 +37,8 @@ func sequencer(h *state.Hold) string {
 
 // grantOf returns the answer of an acquire that got its lock.
 func grantOf(h *state.Hold) lockapi.Grant {
-	at := time.Unix(0, h.GrantedAt).UTC()
 	return lockapi.Grant{Path: h.Path, State: lockapi.StateHeld, Session: h.Session, Handle: h.Handle,
-		Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h), GrantedAt: &at}
+		Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h), GrantedAt: new(time.Unix(0, h.GrantedAt).UTC())}
 }
 
 // holderOf returns a hold as a lock lists it. The caller fills in what belongs

@@ -21,10 +21,7 @@ const mostWaiting = 8
 // mostWaiting later keepalives are waiting. A session past due is not revived:
 // the call waits for its end and returns session_not_found.
 func (m *Master) KeepAlive(ctx context.Context, by *Caller, req *lockapi.KeepAlive) (lockapi.Keepalive, error) {
-	return serve(m, func(o *office) (lockapi.Keepalive, error) {
-		if err := o.admit(by); err != nil {
-			return lockapi.Keepalive{}, err
-		}
+	return serve(m, by, func(o *office) (lockapi.Keepalive, error) {
 		k, s := by.Parking.take()
 		switch {
 		case k == nil:
@@ -148,7 +145,8 @@ func (k *keepalive) join(id string) (*session, error) {
 	if s != nil {
 		s.events.acknowledge(k.ack)
 		if !k.noEvents {
-			k.o.vitals.kept(k.o.sessions.left(s, k.began), s.ttl)
+			left := k.o.sessions.left(s, k.began)
+			k.o.vitals.keptAlive.Observe(time.Duration(float64(left) / float64(s.ttl) * float64(time.Second)))
 		}
 	}
 	k.o.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/master/internal/rights"
 	"github.com/stoutlock/stout/replica/membership"
 )
 
@@ -18,10 +19,7 @@ import (
 // delays no other session. Only KeepAlive adopts a session from before access
 // was enabled.
 func (m *Master) KeepAliveAll(ctx context.Context, by *Caller, req *lockapi.KeepAliveAll) (lockapi.Keepalives, error) {
-	return serve(m, func(o *office) (lockapi.Keepalives, error) {
-		if err := o.admit(by); err != nil {
-			return lockapi.Keepalives{}, err
-		}
+	return serve(m, by, func(o *office) (lockapi.Keepalives, error) {
 		all := &keepalives{o: o, out: make([]lockapi.KeptSession, len(req.Sessions))}
 		began, woken, access := o.now(), wait.NewWakeup(), m.log.State().AccessOn
 		for i, s := range req.Sessions {

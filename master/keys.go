@@ -35,11 +35,8 @@ func pathOfKeys(c *lockapi.ChangeKeys) string {
 // ChangeKeys changes and reads keys, all or none. The answer has each operation
 // that prevents it. The errors are too_many and the errors of every call.
 func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys) (lockapi.KeysChanged, error) {
-	return serve(m, func(o *office) (lockapi.KeysChanged, error) {
+	return serve(m, by, func(o *office) (lockapi.KeysChanged, error) {
 		var none lockapi.KeysChanged
-		if err := o.admit(by); err != nil {
-			return none, err
-		}
 		op := &state.ChangeKeys{Steps: make([]state.KeyStep, len(c.Operations))}
 		if err := o.ReadyFor(op); err != nil {
 			return none, err

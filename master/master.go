@@ -95,7 +95,7 @@ func New(log Log, members Membership, o Options) *Master {
 	m.table = m.newTable()
 	m.opening = o.Progress.Step("open").Allow(stalledAfter) // with many sessions it takes a while
 	go m.run(ctx)
-	go m.watchProgress(ctx, o.LeaseTerm)
+	go every(ctx, o.LeaseTerm/4, func() { m.lookForHangs(o.LeaseTerm) })
 	go m.tryMutexes(ctx, o.LeaseTerm)
 	return m
 }
@@ -151,10 +151,8 @@ func (m *Master) watch(ctx context.Context, o *office) {
 }
 
 func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

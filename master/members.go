@@ -105,26 +105,26 @@ func (m *Master) GetURLs(ctx context.Context, q *Read, _ *lockapi.GetURLs) (lock
 
 // AddMember makes a replica a member without a vote; see members.Table.
 func (m *Master) AddMember(ctx context.Context, by *Caller, req *lockapi.AddMember) (lockapi.MemberChange, error) {
-	return admitted(m, by, func(o *office) (lockapi.MemberChange, error) {
+	return serve(m, by, func(o *office) (lockapi.MemberChange, error) {
 		return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.table.Add(ctx, o, req)
 	})
 }
 
 // RemoveMember removes a member with all directories of its name.
 func (m *Master) RemoveMember(ctx context.Context, by *Caller, req *lockapi.RemoveMember) (lockapi.MemberRemoved, error) {
-	return admitted(m, by, func(*office) (lockapi.MemberRemoved, error) {
+	return serve(m, by, func(*office) (lockapi.MemberRemoved, error) {
 		return lockapi.MemberRemoved{ID: req.ID, Removed: true}, m.table.Remove(ctx, req)
 	})
 }
 
 // ReplaceMember replaces a member's directory by another one.
 func (m *Master) ReplaceMember(ctx context.Context, by *Caller, req *lockapi.ReplaceMember) (lockapi.MemberChange, error) {
-	return admitted(m, by, func(*office) (lockapi.MemberChange, error) {
+	return serve(m, by, func(*office) (lockapi.MemberChange, error) {
 		return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.table.Replace(ctx, req)
 	})
 }
 
 // SetMember changes a member's addresses, and whether it votes.
 func (m *Master) SetMember(ctx context.Context, by *Caller, req *lockapi.SetMember) (lockapi.Member, error) {
-	return admitted(m, by, func(o *office) (lockapi.Member, error) { return m.table.Set(ctx, o, req) })
+	return serve(m, by, func(o *office) (lockapi.Member, error) { return m.table.Set(ctx, o, req) })
 }

@@ -107,7 +107,8 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 // office.
 func (o *office) accepted(p time.Duration, out *state.Outcome) {
 	now := o.now()
-	o.vitals.renewed(p, now, o.lease.View(now))
+	o.vitals.committed.Observe(now - p)
+	o.vitals.margin.Observe(o.lease.View(now).Remaining)
 	o.lapse += o.lease.Extend(p, o.opts.LeaseTerm, now, o.opts.Drift)
 	if o.lapse > 0 && o.leaseValid() {
 		o.logger.Warn().Dur("lapsed_ms", o.lapse).Msg("master lease regained: the sessions get the lapse back")

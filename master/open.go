@@ -48,7 +48,9 @@ func (m *Master) open(ctx context.Context, term uint64) (*office, error) {
 	m.opening.Begin()
 	defer m.opening.End()
 	o := m.newOffice(term, outcome, p)
-	m.vitals.opened(caughtUp-begun, waited, m.opts.Clock()-p)
+	m.vitals.barrier.Observe(caughtUp - begun)
+	m.vitals.outwaited.Observe(waited)
+	m.vitals.opening.Observe(m.opts.Clock() - p)
 	o.logger.Info().Uint64("term", term).Dur("waited_ms", waited).Dur("opened_in_ms", m.opts.Clock()-begun).
 		Int("sessions", o.log.State().SessionCount()).Msg("elected: this replica is the master")
 	m.opts.happened(m.log, Elected, m.opts.ID, o.epoch)
@@ -74,15 +76,12 @@ func (m *Master) outwait(ctx context.Context, term uint64, earlier state.Office)
 		if left < 0 {
 			return now - begun, nil
 		}
-		t := time.NewTimer(left + 1)
 		select {
-		case <-t.C:
+		case <-time.After(left + 1):
 		case <-changed:
 		case <-ctx.Done():
-			t.Stop()
 			return 0, ctx.Err()
 		}
-		t.Stop()
 	}
 }
 
@@ -93,13 +92,10 @@ func (m *Master) await(ctx context.Context, term uint64, outcome func() (*state.
 	for {
 		changed := m.log.Changed()
 		if now, leading := m.log.Leading(); !leading || now != term {
-			changed = nil
-			t := time.NewTimer(time.Second) // the log mostly answers at once then
-			defer t.Stop()
 			select {
 			case a := <-got:
 				return a.Value, a.Err
-			case <-t.C:
+			case <-time.After(time.Second): // the log mostly answers at once then
 				return nil, errNotLeading
 			case <-ctx.Done():
 				return nil, ctx.Err()

@@ -16,13 +16,10 @@ import (
 // waits for its end and opens another. Another request under the key is a
 // conflict. If a quota is used up, the error is too_many.
 func (m *Master) OpenSession(ctx context.Context, by *Caller, req *lockapi.OpenSession) (lockapi.Session, error) {
-	return serve(m, func(o *office) (lockapi.Session, error) { return o.openSession(ctx, by, req) })
+	return serve(m, by, func(o *office) (lockapi.Session, error) { return o.openSession(ctx, by, req) })
 }
 
 func (o *office) openSession(ctx context.Context, by *Caller, req *lockapi.OpenSession) (lockapi.Session, error) {
-	if err := o.admit(by); err != nil {
-		return lockapi.Session{}, err
-	}
 	c := &state.OpenSession{Session: rand.Text(), TTLMS: req.TTLMS, Name: req.Name, Meta: req.Meta, Key: by.ownKey(req.Key)}
 	if req.Key != "" {
 		c.Digest = digestOf(req.SessionRequest)
@@ -93,24 +90,21 @@ func (m *Master) CloseSession(_ context.Context, by *Caller, req *lockapi.CloseS
 }
 
 func (m *Master) closeSession(by *Caller, op *state.CloseSession, quiet bool) error {
-	return m.served(func(o *office) error {
-		if err := o.admit(by); err != nil {
-			return err
-		}
-		if _, ok := o.fromMemory(op); ok {
-			return nil
+	_, err := serve(m, by, func(o *office) (state.Result, error) {
+		if r, ok := o.fromMemory(op); ok {
+			return r, nil
 		}
 		if err := o.ReadyFor(op); err != nil {
-			return err
+			return nil, err
 		}
 		o.mu.Lock()
 		if s := o.sessions.byID[op.Session]; s != nil {
 			s.quiet = quiet
 		}
 		o.mu.Unlock()
-		_, err := o.proposeEnd(by, op, op.Session)
-		return err
+		return o.proposeEnd(by, op, op.Session)
 	})
+	return err
 }
 
 func (o *office) sessionOf(v *state.Session) lockapi.Session { return sessionOf(v, o.epoch) }

@@ -8,24 +8,24 @@ import (
 	"github.com/stoutlock/stout/internal/progress"
 )
 
-// watchProgress ends the office if one of its steps hangs for longer than the
-// lease's term: a write to the log, an entry being applied, an answer, a mutex.
-// It takes no mutex itself. The same watch mutes the replica, so that the
-// others elect a master even if everything here hangs.
-func (m *Master) watchProgress(ctx context.Context, term time.Duration) {
-	tick := time.NewTicker(term / 4)
+// every calls a function once in each interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			m.lookForHangs(term)
+			do()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// lookForHangs ends the office if a step hangs.
+// lookForHangs ends the office if one of its steps hangs for longer than the
+// lease's term: a write to the log, an entry being applied, an answer, a mutex.
+// It takes no mutex itself. The same watch mutes the replica, so that the
+// others elect a master even if everything here hangs.
 func (m *Master) lookForHangs(term time.Duration) {
 	h := m.opts.Progress.Hangs(term)
 	if h == nil {
@@ -70,16 +70,7 @@ func (m *Master) Hangs() error {
 func (m *Master) tryMutexes(ctx context.Context, term time.Duration) {
 	step := m.opts.Progress.Step("mutex")
 	defer m.opts.Progress.Remove(step)
-	tick := time.NewTicker(term / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			m.tryAll(step)
-		case <-ctx.Done():
-			return
-		}
-	}
+	every(ctx, term/4, func() { m.tryAll(step) })
 }
 
 func (m *Master) tryAll(step *progress.Step) {

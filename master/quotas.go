@@ -76,8 +76,7 @@ func quotaOf(o *office, q *access.Quota) lockapi.Quota {
 	}
 	if o != nil && (q.Of == access.Anonymous || access.IsUser(q.Of)) {
 		used := o.quotas.UsedBy(q.Of)
-		of := useOf(&used)
-		out.Used = &of
+		out.Used = new(useOf(&used))
 	}
 	return out
 }

@@ -22,24 +22,18 @@ func linear[T any](ctx context.Context, m *Master, q *Read, read func(o *office,
 	deadline := o.now() + m.opts.Patience
 	for {
 		s := o.log.State()
-		if o.opts.awaitsFounding(s) {
-			return none, errFounding()
-		}
-		v, err := authorizedRead(o, s, q, read)
+		v, err := authorizedRead(m, o, s, q, read)
 		if o.leaseValid() {
 			return v, err
 		}
 		if o.now() > deadline {
 			return none, errNoMaster("the master lease has lapsed and was not regained within %v", m.opts.Patience)
 		}
-		t := time.NewTimer(lapseRecheck)
 		select {
-		case <-t.C:
+		case <-time.After(lapseRecheck):
 		case <-o.done:
-			t.Stop()
 			return none, errNoMaster("mastership was lost during the call")
 		case <-ctx.Done():
-			t.Stop()
 			return none, errNoMaster("the caller has gone")
 		}
 	}
@@ -56,18 +50,18 @@ func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *s
 			var none T
 			return none, err
 		}
-		return authorizedRead(nil, s, q, f)
+		return authorizedRead(m, nil, s, q, f)
 	}
 	return linear(ctx, m, q, f)
 }
 
 // authorizedRead checks the caller's rights by a state, and reads from that
 // same state.
-func authorizedRead[T any](o *office, s *state.State, q *Read, read func(o *office, s *state.State) (T, error)) (T, error) {
+func authorizedRead[T any](m *Master, o *office, s *state.State, q *Read, read func(o *office, s *state.State) (T, error)) (T, error) {
 	if q.Caller == nil {
 		q.Caller = &Caller{}
 	}
-	if err := authorize(s, q.Caller); err != nil {
+	if err := m.opts.authorize(s, q.Caller); err != nil {
 		var none T
 		return none, err
 	}
@@ -185,8 +179,7 @@ func sessionStateOf(o *office, s *state.State, v *state.Session, by *Caller) loc
 	defer o.mu.Unlock()
 	now := o.now()
 	if left, known := o.sessions.remaining(v.ID, now); known {
-		ms := left.Milliseconds()
-		out.LeaseRemainingMS = &ms
+		out.LeaseRemainingMS = new(left.Milliseconds())
 	}
 	for i := range out.Holds {
 		if len(doubtful) > 0 && out.Holds[i].Token == doubtful[0].Token {

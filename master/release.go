@@ -12,10 +12,7 @@ import (
 // token other than 0 it ends only that grant. If there is nothing to release,
 // it makes no log entry.
 func (m *Master) ReleaseLock(_ context.Context, by *Caller, req *lockapi.ReleaseLock) (lockapi.Released, error) {
-	return serve(m, func(o *office) (lockapi.Released, error) {
-		if err := o.admit(by); err != nil {
-			return lockapi.Released{}, err
-		}
+	return serve(m, by, func(o *office) (lockapi.Released, error) {
 		op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token, Forced: req.Forced && o.log.State().RecordsEndings()}
 		if r, ok := o.nothingToRelease(op); ok {
 			return released(op, r, nil)

@@ -131,26 +131,26 @@ func lockSize(l *lockapi.Lock) int {
 	n := lockFrame + textSize(l.Path)
 	for i := range l.Holders {
 		h := &l.Holders[i]
-		n += holderFrame + textSize(h.Session) + textSize(h.SessionName) + textSize(h.Handle) + metaSize(h.SessionMeta) + textSize(h.Principal)
+		n += holderFrame + textSize(h.Session, h.SessionName, h.Handle) + metaSize(h.SessionMeta) + textSize(h.Principal)
 	}
 	return n
 }
 
 func sessionSize(v *lockapi.SessionState) int {
-	n := sessionFrame + textSize(v.ID) + textSize(v.Name) + metaSize(v.Meta) + textSize(v.Principal)
+	n := sessionFrame + textSize(v.ID, v.Name) + metaSize(v.Meta) + textSize(v.Principal)
 	for i := range v.Holds {
 		h := &v.Holds[i]
-		n += claimFrame + textSize(h.Path) + textSize(h.Handle) + textSize(h.Sequencer)
+		n += claimFrame + textSize(h.Path, h.Handle, h.Sequencer)
 	}
 	for i := range v.Waits {
 		w := &v.Waits[i]
-		n += claimFrame + textSize(w.Path) + textSize(w.Handle)
+		n += claimFrame + textSize(w.Path, w.Handle)
 	}
 	return n
 }
 
 func fileSize(f *lockapi.File) int {
-	n := fileFrame + textSize(f.Path) + textSize(f.Session) + textSize(f.Principal) + (len(f.ContentBase64)+2)/3*4
+	n := fileFrame + textSize(f.Path, f.Session, f.Principal) + (len(f.ContentBase64)+2)/3*4
 	if f.Content != nil {
 		n += textSize(*f.Content)
 	}
@@ -161,7 +161,7 @@ func deadlockSize(d *lockapi.Deadlock) int {
 	n := 0
 	for i := range d.Links {
 		l := &d.Links[i]
-		n += linkFrame + textSize(l.Session) + textSize(l.SessionName) + textSize(l.Principal) + textSize(l.Path) + textSize(l.Handle)
+		n += linkFrame + textSize(l.Session, l.SessionName, l.Principal, l.Path, l.Handle)
 	}
 	return n
 }
@@ -169,21 +169,23 @@ func deadlockSize(d *lockapi.Deadlock) int {
 func metaSize(meta map[string]string) int {
 	n := 0
 	for k, v := range meta {
-		n += pairFrame + textSize(k) + textSize(v)
+		n += pairFrame + textSize(k, v)
 	}
 	return n
 }
 
-// textSize returns the maximum length of a text in JSON: a control character
+// textSize returns the maximum length of texts in JSON: a control character
 // takes up to six bytes.
-func textSize(text string) int {
-	n := len(text)
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c < ' ':
-			n += 5
-		case c == '"', c == '\\':
-			n++
+func textSize(texts ...string) (n int) {
+	for _, text := range texts {
+		n += len(text)
+		for i := range len(text) {
+			switch c := text[i]; {
+			case c < ' ':
+				n += 5
+			case c == '"', c == '\\':
+				n++
+			}
 		}
 	}
 	return n

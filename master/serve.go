@@ -12,51 +12,26 @@ import (
 // began. So every answer leaves an office through one of these functions or,
 // for reads, through linear. No call finds its office in another way.
 
-// serve makes a call in the present office. It returns the answer if the office
-// vouches for it.
-func serve[T any](m *Master, call func(o *office) (T, error)) (T, error) {
+// serve admits the caller of a change to the present office, and makes the call
+// there. It returns the answer if the office vouches for it. With a nil caller
+// the call admits its caller itself.
+func serve[T any](m *Master, by *Caller, call func(o *office) (T, error)) (v T, err error) {
 	var none T
 	o := m.inOffice()
 	if o == nil {
 		return none, errNotMaster()
 	}
 	began := o.now()
-	v, err := call(o)
+	if by != nil {
+		err = o.admit(by)
+	}
+	if err == nil {
+		v, err = call(o)
+	}
 	if sent := o.vouch(began, err); sent != err {
 		return none, sent
 	}
 	return v, err
-}
-
-// admitted is serve for a change that its caller must be admitted to.
-func admitted[T any](m *Master, by *Caller, call func(o *office) (T, error)) (T, error) {
-	return serve(m, func(o *office) (T, error) {
-		if err := o.admit(by); err != nil {
-			var none T
-			return none, err
-		}
-		return call(o)
-	})
-}
-
-// served is serve for a call that returns only an error.
-func (m *Master) served(call func(o *office) error) error {
-	_, err := serve(m, func(o *office) (struct{}, error) { return struct{}{}, call(o) })
-	return err
-}
-
-// allowed is served for a check of whether a call may proceed: only a refusal
-// is an answer.
-func (m *Master) allowed(call func(o *office) error) error {
-	o := m.inOffice()
-	if o == nil {
-		return errNotMaster()
-	}
-	began := o.now()
-	if err := call(o); err != nil {
-		return o.vouch(began, err)
-	}
-	return nil
 }
 
 // vouch returns the error of an answer (nil for a good one) as it may be sent.

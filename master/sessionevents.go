@@ -25,20 +25,16 @@ type sessionEvent struct {
 
 func (e sessionEvent) compare(seq uint64) int { return cmp.Compare(e.seq, seq) }
 
-// inherit adds a grant of an earlier office. That office may have shown it, and
+// inherit adds an event of an earlier office. That office may have shown it, and
 // the acknowledgement may be on its way, so it counts as shown. The caller must
 // call sort afterwards.
-func (es *sessionEvents) inherit(h *state.Hold) {
-	*es = append(*es, sessionEvent{seq: h.EventSeq, hold: h, shown: true})
+func (es *sessionEvents) inherit(e sessionEvent) {
+	e.shown = true
+	*es = append(*es, e)
 }
 
 func (es sessionEvents) sort() {
 	slices.SortFunc(es, func(a, b sessionEvent) int { return a.compare(b.seq) })
-}
-
-// inheritLoss adds a loss of an earlier office, as inherit adds a grant.
-func (es *sessionEvents) inheritLoss(l *state.Loss) {
-	*es = append(*es, sessionEvent{seq: l.EventSeq, loss: l, shown: true})
 }
 
 // lossReasons maps the reasons to the words of the contract.
@@ -72,17 +68,16 @@ func (es sessionEvents) show() []lockapi.Event {
 	out := make([]lockapi.Event, len(es))
 	for i := range es {
 		es[i].shown = true
-		h := es[i].hold
-		if l := es[i].loss; l != nil {
+		h, w, l := es[i].hold, es[i].wait, es[i].loss
+		switch {
+		case l != nil:
 			out[i] = lockapi.Event{Seq: l.EventSeq, Type: lockapi.EventLockLost, Path: l.Path, Handle: l.Handle, Token: l.Token, Reason: lossReasons[l.Reason]}
-			continue
-		}
-		if w := es[i].wait; w != nil {
+		case w != nil:
 			out[i] = lockapi.Event{Seq: es[i].seq, Type: lockapi.EventLockWithdrawn, Path: w.Path, Handle: w.Handle, Mode: mode(w.Mode), Reason: lockapi.ReasonDenied}
-			continue
+		default:
+			out[i] = lockapi.Event{Seq: h.EventSeq, Type: lockapi.EventLockGranted, Path: h.Path, Handle: h.Handle,
+				Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h)}
 		}
-		out[i] = lockapi.Event{Seq: h.EventSeq, Type: lockapi.EventLockGranted, Path: h.Path, Handle: h.Handle,
-			Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h)}
 	}
 	return out
 }

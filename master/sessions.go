@@ -92,12 +92,12 @@ func (ss *sessions) graceEnds(id string) time.Duration {
 func (ss *sessions) inherit(s *state.State) {
 	for h := range s.Holds() {
 		if h.EventSeq != 0 {
-			ss.byID[h.Session].events.inherit(h)
+			ss.byID[h.Session].events.inherit(sessionEvent{seq: h.EventSeq, hold: h})
 		}
 	}
 	for v := range s.Sessions("") {
 		for _, l := range v.Losses {
-			ss.byID[v.ID].events.inheritLoss(l)
+			ss.byID[v.ID].events.inherit(sessionEvent{seq: l.EventSeq, loss: l})
 		}
 	}
 	for _, to := range ss.byID {

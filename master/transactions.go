@@ -23,10 +23,7 @@ func (d TransactionDone) again() bool { return d.Replayed }
 // precondition_failed with the operation that failed, conflict for another call
 // under the key, session_not_found, too_many, and the errors of every call.
 func (m *Master) Transact(_ context.Context, by *Caller, req *lockapi.Transact) (TransactionDone, error) {
-	return serve(m, func(o *office) (TransactionDone, error) {
-		if err := o.admit(by); err != nil {
-			return TransactionDone{}, err
-		}
+	return serve(m, by, func(o *office) (TransactionDone, error) {
 		t := &transaction{o: o, by: by, req: req, op: &state.Transaction{Session: req.Session, Key: req.Key,
 			If: conditionsOf(req.If), Then: stepsOf(req.Then), Else: stepsOf(req.Else)}}
 		t.op = o.withNameChecks(by, t.op)
@@ -263,11 +260,9 @@ func resultFor(o *lockapi.Operation, r state.StepResult) lockapi.OperationResult
 	case o.Release != nil:
 		return lockapi.OperationResult{Released: &lockapi.Released{Released: r.Freed}}
 	case o.Acquire != nil:
-		g := grantOf(r.Hold)
-		return lockapi.OperationResult{Grant: &g}
+		return lockapi.OperationResult{Grant: new(grantOf(r.Hold))}
 	case r.File == nil:
 		return lockapi.OperationResult{}
 	}
-	f := FileOf(statOf(r.File), r.File.Content, o.Get != nil)
-	return lockapi.OperationResult{File: &f}
+	return lockapi.OperationResult{File: new(FileOf(statOf(r.File), r.File.Content, o.Get != nil))}
 }

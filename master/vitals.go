@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/internal/metric"
-	"github.com/stoutlock/stout/lease"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -75,25 +74,6 @@ func (v *vitals) read(stale bool, took time.Duration) {
 	} else {
 		v.linear.Observe(took)
 	}
-}
-
-// kept counts a keepalive that arrived with so much of the ttl left.
-func (v *vitals) kept(left, ttl time.Duration) {
-	v.keptAlive.Observe(time.Duration(float64(left) / float64(ttl) * float64(time.Second)))
-}
-
-// opened counts an office that was opened, with the duration of each step.
-func (v *vitals) opened(barrier, outwaited, opening time.Duration) {
-	v.barrier.Observe(barrier)
-	v.outwaited.Observe(outwaited)
-	v.opening.Observe(opening)
-}
-
-// renewed counts an accepted batch: proposed at p, accepted now, with the rest
-// of the lease.
-func (v *vitals) renewed(p, now time.Duration, left lease.View) {
-	v.committed.Observe(now - p)
-	v.margin.Observe(left.Remaining)
 }
 
 // happened counts an event.

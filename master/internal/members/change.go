@@ -30,11 +30,9 @@ func (t *Table) exclusively(ctx context.Context, change func(context.Context) er
 
 // quietly is exclusively for a round itself.
 func (t *Table) quietly(ctx context.Context, change func(context.Context) error) error {
-	wait := time.NewTimer(turnWait)
-	defer wait.Stop()
 	select {
 	case t.turn <- struct{}{}:
-	case <-wait.C:
+	case <-time.After(turnWait):
 		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again when it is committed", membership.ErrBusy)
 	case <-ctx.Done():
 		return errNoMaster("the call ended while it waited for another change of the members")
