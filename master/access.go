@@ -237,13 +237,6 @@ func cellAccessOf(c access.CellRules) lockapi.CellAccess {
 	return lockapi.CellAccess{Observe: entries(c.Observe), Operate: entries(c.Operate)}
 }
 
-// newSecret returns a secret of 256 random bits.
-func newSecret() string {
-	var random [sha256.Size]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return lockapi.SecretPrefix + hex.EncodeToString(random[:])
-}
-
 // sumOf returns the SHA-256 of the caller's own secret, if the caller sent its
 // sum, or else of a new secret.
 func sumOf(given string) (sum []byte, secret string) {
@@ -251,7 +244,9 @@ func sumOf(given string) (sum []byte, secret string) {
 		sum, _ = hex.DecodeString(given) // validated before
 		return sum, ""
 	}
-	secret = newSecret()
+	var random [sha256.Size]byte // 256 bits
+	_, _ = rand.Read(random[:])  // never fails
+	secret = lockapi.SecretPrefix + hex.EncodeToString(random[:])
 	all := sha256.Sum256([]byte(secret))
 	return all[:], secret
 }

@@ -43,7 +43,8 @@
 //
 // Package internal/batch joins proposed commands into log entries. Package
 // internal/quota compares the quotas with the state and with what calls under
-// way may add.
+// way may add. Package internal/rights decides what a caller may do, and package
+// internal/members changes the members of the cell.
 //
 // A call under way is a value of its own (acquire, keepalive). It reads these,
 // waits to be woken, and reads again: a wakeup carries no information. The

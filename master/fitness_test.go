@@ -119,7 +119,7 @@ func TestMasterWhoseDiskHangsHandsOver(t *testing.T) {
 	unfitCell(t, func(t *testing.T, c *fakeCell, m *Master) {
 		o := m.inOffice()
 		c.setDelay(time.Minute)
-		go func() { _, _ = o.batcher.Do(open("s")) }()
+		go func() { _, _ = o.batcher.Begin(open("s"), nil)() }()
 		c.set(func(f *fakeConf) { f.writing["r1"] = 600_000 })
 		began := time.Now()
 		<-o.done

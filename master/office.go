@@ -90,7 +90,9 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 	})
 	go func() {
 		o.keepLease()
-		o.wakeSessions() // the office has ended
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.sessions.wake() // the office has ended
 	}()
 	go o.keepDeadlines()
 	if s.AccessOn && s.WaitCount() > 0 { // an earlier office may not have finished the check

@@ -22,7 +22,7 @@ func TestMasterThatHangsLosesItsOffice(t *testing.T) {
 		synctest.Wait()
 		until := make(chan struct{})
 		n.until = until
-		go func() { _, _ = o.batcher.Do(open("s")) }()
+		go func() { _, _ = o.batcher.Begin(open("s"), nil)() }()
 		began := time.Now()
 		<-o.done
 		if took := time.Since(began); took > 2*leaseTerm {

@@ -159,7 +159,9 @@ func sessionStateOf(o *office, s *state.State, v *state.Session, by *Caller) loc
 	out := lockapi.SessionState{Session: sessionOf(v, s.Epoch), Holds: []lockapi.Hold{}, Waits: []lockapi.Wait{}}
 	var doubtful []*state.Hold
 	for hold, wait := range s.Claims(v.ID) {
-		if !own && !by.who().MayRead(s, pathOf(hold, wait)) {
+		switch {
+		case own:
+		case hold != nil && !by.who().MayRead(s, hold.Path), wait != nil && !by.who().MayRead(s, wait.Path):
 			continue
 		}
 		if wait != nil {

@@ -91,13 +91,6 @@ func (o *office) wakeAll() {
 	o.sessions.wake()
 }
 
-// wakeSessions makes all waiting keepalives check again.
-func (o *office) wakeSessions() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.sessions.wake()
-}
-
 // recheckPath checks the waits at and below a path. It ends a wait if the
 // session's principal may not lock there, and wakes the calls of the others. A
 // later wait was checked by a later state.

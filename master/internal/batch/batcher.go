@@ -54,11 +54,11 @@ type Batcher struct {
 
 	mu      sync.Mutex
 	pending []*call
-	waiting int // callers in Do, or between Begin and its result
+	waiting int // callers between Begin and its result
 	renew   bool
 	pace    pace
 	refuse  error         // set by Drain, Close or a failure; refuses all later commands
-	drained chan struct{} // set by Drain; closed when the last caller has left Do
+	drained chan struct{} // set by Drain; closed when the last caller has its result
 	closed  bool
 	wakeup  wait.Wakeup
 
@@ -103,15 +103,11 @@ func New(o Options) *Batcher {
 	return b
 }
 
-// Do proposes one command and waits for its result. The error wraps
-// membership.ErrNotApplied if the command certainly has no effect, and
-// membership.ErrUnknown if it may have one.
-func (b *Batcher) Do(cmd state.Command) (state.Result, error) { return b.Begin(cmd, nil)() }
-
 // Begin accepts one command and returns at once: a command that begins later is
-// behind it in the log. The returned function waits for the result as Do does,
-// and must be called once. traced, which may be nil, records what happens to
-// the command.
+// behind it in the log. The returned function waits for the result, and must be
+// called once. Its error wraps membership.ErrNotApplied if the command certainly
+// has no effect, and membership.ErrUnknown if it may have one. traced, which may
+// be nil, records what happens to the command.
 func (b *Batcher) Begin(cmd state.Command, traced *Timeline) func() (state.Result, error) {
 	asked := time.Now()
 	b.mu.Lock()
@@ -219,9 +215,6 @@ func (b *Batcher) Close(why error) {
 
 // Mutex returns the batcher's mutex, for the watch that looks for hanging ones.
 func (b *Batcher) Mutex() sync.Locker { return &b.mu }
-
-// Wait returns when the entries under way at Close have ended.
-func (b *Batcher) Wait() { b.loops.Wait() }
 
 // receive handles outcomes in log order.
 func (b *Batcher) receive() {

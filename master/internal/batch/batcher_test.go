@@ -71,7 +71,7 @@ func TestBatcherJoinsWhatGathers(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range 300 {
 			calls.Go(func() {
-				r, err := sessionOf(b.Do(open(fmt.Sprintf("s%03d", i))))
+				r, err := sessionOf(b.Begin(open(fmt.Sprintf("s%03d", i)), nil)())
 				if err != nil || r.Verdict != state.Done || r.Session.ID != fmt.Sprintf("s%03d", i) {
 					t.Errorf("call %d: %+v, %v: not its own result", i, r, err)
 				}
@@ -93,7 +93,7 @@ func TestBatcherJoinsWhatGathers(t *testing.T) {
 			t.Errorf("%d batches reported, %d accepted", len(*accepted), len(l.batches))
 		}
 		b.Close(errors.New("test is over"))
-		b.Wait()
+		b.loops.Wait()
 	})
 }
 
@@ -109,7 +109,7 @@ func TestBatchesShareTheLoad(t *testing.T) {
 			calls.Go(func() {
 				for j := range 20 {
 					<-time.After(time.Duration(i+1) * 100 * time.Microsecond)
-					if _, err := b.Do(open(fmt.Sprint(i, " ", j))); err != nil {
+					if _, err := b.Begin(open(fmt.Sprint(i, " ", j)), nil)(); err != nil {
 						t.Error(err)
 					}
 				}
@@ -122,7 +122,7 @@ func TestBatchesShareTheLoad(t *testing.T) {
 			}
 		}
 		b.Close(errors.New("test is over"))
-		b.Wait()
+		b.loops.Wait()
 	})
 }
 
@@ -134,16 +134,16 @@ func TestLoneCommandWaitsForNoCompany(t *testing.T) {
 		b, accepted, _ := newTestBatcher(l, 1)
 		var calls sync.WaitGroup
 		for i := range 50 {
-			calls.Go(func() { b.Do(open(fmt.Sprint(i))) })
+			calls.Go(func() { b.Begin(open(fmt.Sprint(i)), nil)() })
 		}
 		calls.Wait()
 		<-time.After(time.Second)
-		b.Do(open("alone"))
+		b.Begin(open("alone"), nil)()
 		if last := (*accepted)[len(*accepted)-1]; last < time.Second || last > time.Second+10*time.Millisecond {
 			t.Errorf("proposed after %v, want a second", last)
 		}
 		b.Close(errors.New("test is over"))
-		b.Wait()
+		b.loops.Wait()
 	})
 }
 
@@ -162,7 +162,7 @@ func TestBatcherRenewsWithAnEmptyBatch(t *testing.T) {
 			t.Errorf("counted from %v, want 5ms: the instant before the proposal", (*accepted)[0])
 		}
 		b.Close(errors.New("test is over"))
-		b.Wait()
+		b.loops.Wait()
 	})
 }
 
@@ -175,7 +175,7 @@ func TestBatcherTellsNoEffectFromUnknown(t *testing.T) {
 		errs := make([]error, 4)
 		var calls sync.WaitGroup
 		for i := range errs {
-			calls.Go(func() { _, errs[i] = b.Do(open(fmt.Sprint(i))) })
+			calls.Go(func() { _, errs[i] = b.Begin(open(fmt.Sprint(i)), nil)() })
 			synctest.Wait() // the first two take the two slots
 		}
 		b.Close(errors.New("mastership was lost"))
@@ -185,10 +185,10 @@ func TestBatcherTellsNoEffectFromUnknown(t *testing.T) {
 				t.Errorf("call %d: %v, want %v", i, errs[i], want)
 			}
 		}
-		if _, err := b.Do(open("late")); !errors.Is(err, membership.ErrNotApplied) {
+		if _, err := b.Begin(open("late"), nil)(); !errors.Is(err, membership.ErrNotApplied) {
 			t.Errorf("after the end: %v, want %v", err, membership.ErrNotApplied)
 		}
-		b.Wait()
+		b.loops.Wait()
 	})
 }
 
@@ -196,10 +196,10 @@ func TestBatcherEndsOnRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemLog(time.Millisecond)
 		b, accepted, failed := newTestBatcher(l, 7) // of an epoch that is not the cell's
-		if _, err := b.Do(open("a")); !errors.Is(err, membership.ErrNotApplied) {
+		if _, err := b.Begin(open("a"), nil)(); !errors.Is(err, membership.ErrNotApplied) {
 			t.Errorf("refused batch: %v, want %v", err, membership.ErrNotApplied)
 		}
-		b.Wait()
+		b.loops.Wait()
 		if len(*accepted) != 0 || len(*failed) != 1 {
 			t.Errorf("accepted %d, failed %d; want 0 and 1", len(*accepted), len(*failed))
 		}
@@ -213,7 +213,7 @@ func TestBatcherDrains(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range 5 {
 			calls.Go(func() {
-				if _, err := b.Do(open(fmt.Sprint(i))); err != nil {
+				if _, err := b.Begin(open(fmt.Sprint(i)), nil)(); err != nil {
 					t.Errorf("call %d, taken before the drain: %v", i, err)
 				}
 			})
@@ -222,12 +222,12 @@ func TestBatcherDrains(t *testing.T) {
 		if err := b.Drain(context.Background(), errors.New("handing over")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Do(open("late")); !errors.Is(err, membership.ErrNotApplied) {
+		if _, err := b.Begin(open("late"), nil)(); !errors.Is(err, membership.ErrNotApplied) {
 			t.Errorf("during the drain: %v, want %v", err, membership.ErrNotApplied)
 		}
 		calls.Wait()
 		b.Close(errors.New("test is over"))
-		b.Wait()
+		b.loops.Wait()
 	})
 }
 
@@ -259,7 +259,7 @@ func TestBatcherKeepsTheOrderOfBegin(t *testing.T) {
 		if _, err := b.Begin(open("late"), nil)(); !errors.Is(err, membership.ErrNotApplied) {
 			t.Errorf("after the end: %v", err)
 		}
-		b.Wait()
+		b.loops.Wait()
 	})
 }
 
@@ -305,12 +305,12 @@ func TestWhatIsDueRidesOnBatches(t *testing.T) {
 			}
 			return c, ok
 		}
-		if r, err := sessionOf(b.Do(open("a"))); err != nil || r.Session.ID != "a" {
+		if r, err := sessionOf(b.Begin(open("a"), nil)()); err != nil || r.Session.ID != "a" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		b.Renew()
 		<-time.After(time.Second)
-		if r, err := sessionOf(b.Do(open("b"))); err != nil || r.Session.ID != "b" {
+		if r, err := sessionOf(b.Begin(open("b"), nil)()); err != nil || r.Session.ID != "b" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		var got [][]string
@@ -328,7 +328,7 @@ func TestWhatIsDueRidesOnBatches(t *testing.T) {
 			t.Errorf("accepted %v, failed %v", *accepted, *failed)
 		}
 		b.Close(errors.New("test is over"))
-		b.Wait()
+		b.loops.Wait()
 	})
 }
 
@@ -352,7 +352,7 @@ func TestHangsAreSeen(t *testing.T) {
 			Epoch: 1, LeaseMS: 1000, Submit: newMemLog(time.Millisecond).Submit, Due: nothingDue, Clock: clock, Progress: watch,
 			Accepted: func(time.Duration, *state.Outcome) { <-until }, Failed: func(err error) { t.Error(err) },
 		})
-		go func() { _, _ = b.Do(open("s")) }()
+		go func() { _, _ = b.Begin(open("s"), nil)() }()
 		time.Sleep(2 * time.Second)
 		if h := watch.Hangs(time.Second); h == nil || h.Step != "answer" {
 			t.Errorf("%v hangs", h)
@@ -363,7 +363,7 @@ func TestHangsAreSeen(t *testing.T) {
 			t.Errorf("%v hangs", h)
 		}
 		b.Close(errors.New("test is over"))
-		b.Wait()
+		b.loops.Wait()
 	})
 }
 
@@ -387,7 +387,7 @@ func BenchmarkBatcher(b *testing.B) {
 			for range n {
 				callers.Go(func() {
 					for done.Add(1) <= int64(b.N) {
-						if _, err := batches.Do(state.Command{Operation: &state.Release{Session: "s1", Path: "/bench"}}); err != nil {
+						if _, err := batches.Begin(state.Command{Operation: &state.Release{Session: "s1", Path: "/bench"}}, nil)(); err != nil {
 							b.Error(err)
 							return
 						}
@@ -396,7 +396,7 @@ func BenchmarkBatcher(b *testing.B) {
 			}
 			callers.Wait()
 			batches.Close(errors.New("the benchmark is over"))
-			batches.Wait()
+			batches.loops.Wait()
 		})
 	}
 }
