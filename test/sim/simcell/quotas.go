@@ -114,11 +114,20 @@ func (o *oracle) quotasKept(before, after *state.State, out state.Outcome) {
 			if most < access.NoLimit {
 				o.w.stats.check("quota of a principal")
 			}
-			if now.use[i] > most && now.use[i] > was.use[i] {
+			if now.use[i] > most && now.use[i] > was.use[i] && !o.hadSoMuch(who, i, now.use[i], after.Index) {
 				o.w.fail("entry %d: %s has %d %v, at most %d are allowed since entry %d", after.Index, who, now.use[i], bounded[i], most, now.since)
 			}
 		}
 	}
+}
+
+// hadSoMuch reports whether a principal had as much shortly before an entry. A
+// principal above a limit that was lowered may overwrite its files. Such a write
+// makes the file anew if a deletion comes first.
+func (o *oracle) hadSoMuch(who string, i int, much int64, before uint64) bool {
+	return slices.ContainsFunc(o.history[o.reportedUntil(o.w.now()-lingers):before], func(s *state.State) bool {
+		return s != nil && uses(countUse(s)[who])[i] >= much
+	})
 }
 
 // overQuota checks a refusal because of a quota of a principal: it is the
