@@ -195,7 +195,7 @@ func (o *circle) begin() {
 		}
 		o.calls = append(o.calls, j)
 		if len(some) == 1 {
-			some[0].out <- kept{quiet: true, until: first}
+			some[0].out <- kept{quiet: true, until: j.until}
 			continue
 		}
 		var ctx context.Context

@@ -320,6 +320,29 @@ func TestSharedKeepalivesSpread(t *testing.T) {
 	})
 }
 
+// A session that is opened while the first call of the client's only other
+// session is under way shares the next call with it, though the first wait is
+// shorter by chance.
+func TestSharedKeepaliveAfterTheFirstWait(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		var clients []*client.Client
+		for range 20 {
+			c := tc.client(t)
+			open(t, c)
+			clients = append(clients, c)
+		}
+		time.Sleep(2 * time.Second)
+		for _, c := range clients {
+			open(t, c)
+		}
+		before := tc.count(isKeepalive)
+		time.Sleep(8 * time.Second)
+		if single := tc.count(isKeepalive) - before; single > 30 {
+			t.Errorf("%d keepalives of single sessions, want one of each session opened last", single)
+		}
+	})
+}
+
 func refuseShared(code lockapi.Code) func(r *http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.URL.Path == lockapi.RouteKeepalives {
