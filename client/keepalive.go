@@ -181,10 +181,10 @@ func (c *Client) keepAlive(ctx context.Context, r *call.Route, q *call.Call, t t
 		r, _ = c.calls.Route(ctx) // not nil: the session was opened there
 	}
 	q.AnswerTime, q.Delayed = c.answerTime(r, q.Wait, t), *t.overdue
-	if t.shared && q.Wait == 0 { // leave time for smaller calls, see isHopeless
-		before := t.remaining() - t.ttl/5
+	if left := t.remaining(); t.shared && q.Wait == 0 && left > 0 { // leave time for smaller calls, see isHopeless
+		before := left - t.ttl/5
 		if t.part {
-			before = t.remaining() / 4
+			before = left / 4
 		}
 		q.AnswerTime = min(q.AnswerTime, max(before, 200*time.Millisecond))
 	}

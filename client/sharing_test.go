@@ -343,6 +343,27 @@ func TestSharedKeepaliveAfterTheFirstWait(t *testing.T) {
 	})
 }
 
+// After an outage that was longer than the leases, shared calls have enough time
+// for their answers. There is no lease left to save by smaller calls.
+func TestSharedKeepaliveAfterAnOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		all := openShared(t, c, 300)
+		for _, id := range []string{"r1", "r2", "r3"} {
+			tc.kill(id)
+		}
+		time.Sleep(20 * time.Second)
+		tc.set(func() { tc.latency = 300 * time.Millisecond })
+		tc.Elect("r2")
+		tc.revive("r2")
+		single := tc.count(isKeepalive)
+		time.Sleep(6 * time.Second)
+		wantSafe(t, all)
+		if n := tc.count(isKeepalive) - single; n > 20 {
+			t.Errorf("%d keepalives of single sessions", n)
+		}
+	})
+}
+
 func refuseShared(code lockapi.Code) func(r *http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.URL.Path == lockapi.RouteKeepalives {
