@@ -37,8 +37,8 @@ type (
 	// Keepalives.
 	KeepAliveAll struct{ KeepalivesRequest }
 	// CloseSession ends a session if it exists. It has no answer. If it is quiet,
-	// a KeepAliveAll that waits for the session and others is not answered for
-	// that.
+	// and the session is the caller's own, a KeepAliveAll that waits for it and
+	// others is not answered for that.
 	CloseSession struct {
 		Session string `path:"id"`
 		Quiet   bool   `query:"quiet"`

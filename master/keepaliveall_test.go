@@ -110,6 +110,34 @@ func TestKeepAliveAllOfOthers(t *testing.T) {
 	})
 }
 
+// TestQuietEndByAnOperator: only a session's own principal can close it quietly.
+func TestQuietEndByAnOperator(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:a")
+		answer := make(chan lockapi.Keepalives, 1)
+		go func() {
+			got, _ := keepAll(t.Context(), m, new(by("user:a", Known)), 10*time.Second, a, b)
+			answer <- got
+		}()
+		pass(time.Second)
+		operator := root(Operate)
+		operator.Told = new(Checked)
+		operator.about(a, true)
+		if err := m.CloseSession(t.Context(), &operator, &lockapi.CloseSession{Session: a, Quiet: true}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		select {
+		case got := <-answer:
+			if got.Sessions[0].Error == nil {
+				t.Errorf("%+v", got)
+			}
+		default:
+			t.Error("the owner's call waits on")
+		}
+	})
+}
+
 // TestKeepAliveAllWithoutLease: a master without a lease extends no session.
 func TestKeepAliveAllWithoutLease(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {

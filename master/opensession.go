@@ -99,7 +99,7 @@ func (m *Master) closeSession(by *Caller, op *state.CloseSession, quiet bool) er
 		}
 		o.mu.Lock()
 		if s := o.sessions.byID[op.Session]; s != nil {
-			s.quiet = quiet
+			s.quiet = quiet && !by.found().Others
 		}
 		o.mu.Unlock()
 		return o.proposeEnd(by, op, op.Session)
