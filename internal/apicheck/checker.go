@@ -57,17 +57,36 @@ func (c *Checker) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	reply := &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: input, Status: resp.StatusCode, Header: resp.Header, Options: &filter,
-	}
-	reply.SetBodyBytes(body)
-	if err := openapi3filter.ValidateResponse(r.Context(), reply); err != nil {
-		return nil, fmt.Errorf("%s: reply %d %s: %w", route.Operation.OperationID, resp.StatusCode, body, err)
+	if err := checkReply(input, resp.StatusCode, resp.Header, body); err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen[route.Operation.OperationID+" "+strconv.Itoa(resp.StatusCode)] = true
 	return resp, nil
+}
+
+// CheckReply returns an error if the document does not permit the reply to the
+// request. HEAD has the replies of GET.
+func (d *Document) CheckReply(r *http.Request, status int, header http.Header, body []byte) error {
+	if r.Method == http.MethodHead {
+		r = r.Clone(r.Context())
+		r.Method = http.MethodGet
+	}
+	route, params, err := d.route(r)
+	if err != nil {
+		return err
+	}
+	return checkReply(&openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: &filter}, status, header, body)
+}
+
+func checkReply(to *openapi3filter.RequestValidationInput, status int, header http.Header, body []byte) error {
+	reply := &openapi3filter.ResponseValidationInput{RequestValidationInput: to, Status: status, Header: header, Options: &filter}
+	reply.SetBodyBytes(body)
+	if err := openapi3filter.ValidateResponse(to.Request.Context(), reply); err != nil {
+		return fmt.Errorf("%s: reply %d %s: %w", to.Route.Operation.OperationID, status, body, err)
+	}
+	return nil
 }
 
 // Missing lists each documented success that was never seen, as "operation

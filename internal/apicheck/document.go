@@ -78,9 +78,9 @@ func query(all ...openapi3.Parameters) map[string]bool {
 }
 
 // route finds the operation of a request. The last parameter of a template
-// takes the rest of the path, including slashes, as a lock's path does. A
-// template without parameters precedes one with parameters, and a longer one
-// precedes a shorter one.
+// takes the rest of the path, including slashes, as a lock's path does; it may
+// be empty. A template without parameters precedes one with parameters, and a
+// longer one precedes a shorter one.
 func (d *Document) route(r *http.Request) (*routers.Route, map[string]string, error) {
 	var best string
 	var params map[string]string
@@ -115,7 +115,7 @@ func match(template, path string) (map[string]string, bool) {
 				got = got[:i+1]
 			}
 			plain, err := url.PathUnescape(value)
-			if err != nil || plain == "" {
+			if err != nil || plain == "" && i < len(want)-1 {
 				return nil, false
 			}
 			params[strings.Trim(w, "{}")] = plain

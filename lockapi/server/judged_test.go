@@ -227,7 +227,7 @@ func (s *secured) sessionOf(t *testing.T, as string) string {
 func TestEachRouteIsJudged(t *testing.T) {
 	for _, route := range server.Routes() {
 		if len(decisions[route]) == 0 {
-			t.Errorf("%s has no decision: say in the table who may make the call", route)
+			t.Errorf("%s has no decision: add who may make the call to decisions; FuzzRequest sends these calls, too", route)
 		}
 	}
 	for way, tune := range ways {
