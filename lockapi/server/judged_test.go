@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -253,6 +254,23 @@ func eachRouteIsJudged(t *testing.T, way func(*server.Options)) {
 					s.checkDecision(t, route, d, who)
 				}
 			}
+		}
+	}
+}
+
+// TestReadsOfKnownCallersAreDocumented: docs/security.md has each read that any
+// known caller may make.
+func TestReadsOfKnownCallersAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(page), "\nAny known caller may read ")
+	list, _, _ = strings.Cut(list, "\n\n")
+	for route, all := range decisions {
+		path, reads := strings.CutPrefix(route, "GET ")
+		if reads && slices.Equal(all[0].may, known) && !strings.Contains(list, "`"+path+"`") {
+			t.Errorf("docs/security.md: \"Any known caller may read\" lacks `%s`", path)
 		}
 	}
 }
