@@ -209,25 +209,26 @@
 //
 // # Inside
 //
-// The types of this package, and the duty of each:
+// The types of this package, each in a file of its name or the named one, and
+// the duty of each:
 //
 //	Client             shared by its sessions
-//	  call.Caller      makes calls: repeats them, follows the master
+//	  call.Caller      makes calls: repeats them, follows the master (internal/call)
 //	    call.Call      one call: its request and the record of its attempts
 //	  limiter          bounds how many sessions make an immediate call at a time
-//	  high             the highest token, and the highest revision, seen
+//	  high             the highest token, and the highest revision, seen (verify.go)
 //	  feeds, feed      the streams of events that the watches share
-//	member, follower   a loop over events: its position, and its feed
+//	watcher, follower  a loop over events: its position, and its feed (feed.go, follow.go)
 //	watch              reads events, over one connection after another
-//	sender, Txn        changes files, with or without a session
+//	sender, Txn        changes files, with or without a session (write.go, txn.go)
 //	Session            its five parts below each have their own mutex
 //	  lease            its state by the clock and the end of the local lease
 //	  acquisitions     its waits, holds and releases, by handle
-//	  keeper           the goroutine that keeps it alive
-//	  reconciler       compares the local holds with the cell's
-//	  window           bounds the writes under way to the answers that the cell remembers
+//	  keeper           the goroutine that keeps it alive (keepalive.go)
+//	  reconciler       compares the local holds with the cell's (reconcile.go)
+//	  window           bounds the writes under way to the answers that the cell remembers (write.go)
 //	acquisition        one handle, from the first request to its release
-//	Held, guarded      the caller's view of a hold; a context that asks the clock
+//	Held, guarded      the caller's view of a hold; a context that asks the clock (held.go)
 //
 // The lease's mutex may be held when another is taken, never the other way
 // round.
