@@ -8,12 +8,14 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/testrun"
+	"github.com/stoutlock/stout/lockapi"
 )
 
 // deadLink is a transport that loses requests to some replicas, or their
@@ -137,6 +139,36 @@ func TestDeadLinks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A replica that has forwarded calls loses its link to the master, and answers
+// for itself as before. Calls go through another replica in time.
+func TestForwarderWithoutItsMaster(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		d := &deadLink{testCell: tc, to: []string{"r1"}}
+		c := d.over(t)
+		s := open(t, c)
+		d.on.Store(true)
+		for i := range 5 {
+			lock(t, s, fmt.Sprint("/", i))
+			time.Sleep(10 * time.Second)
+		}
+		var by string
+		for _, r := range tc.sent() {
+			if strings.HasPrefix(r.path, lockapi.RouteLocks) {
+				by = r.host
+			}
+		}
+		tc.lose(func(r *http.Request) bool { return r.URL.Host == by && strings.HasPrefix(r.URL.Path, "/v1/") })
+		for i := range 20 {
+			began := time.Now()
+			lock(t, s, fmt.Sprint("/then/", i))
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("lock %d was granted after %s; %s had forwarded the calls", i, took, by)
+			}
+			time.Sleep(time.Second)
+		}
+	})
 }
 
 // The client probes a failed endpoint with growing pauses, and uses it again

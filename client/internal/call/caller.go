@@ -311,12 +311,17 @@ func (c *Caller) Follow(ctx context.Context, r *Route, q *Call) (next *Route, er
 }
 
 // probe asks an endpoint whether it is ready, which needs no master and no
-// credential, and reports whether it answers. Any answer ends its penalty, even
-// a refusal or a proxy's, and silence begins one.
+// credential, and reports whether it answers. On a route that forwards it makes
+// a small read instead: the replica may have lost its way to the master, but
+// answer for itself. Any answer ends its penalty, even a refusal or a proxy's,
+// and silence begins one.
 func (c *Caller) probe(r *Route, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(c.finder.ctx, 2*within) // for the credential, too
 	defer cancel()
 	q := Call{Method: http.MethodGet, Path: lockapi.RouteReady, Any: true, AnswerTime: within}
+	if r.forward {
+		q = Call{Method: http.MethodGet, Path: lockapi.RouteLocks, Query: "limit=1", AnswerTime: within}
+	}
 	err := c.Attempt(ctx, r, &q)
 	switch {
 	case IsAnswer(err) || isForeign(err):
