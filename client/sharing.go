@@ -206,8 +206,8 @@ func (o *circle) begin() {
 }
 
 // spread lets a call end earlier, by up to a quarter of its time, if a session
-// is new or has a new master. Without that the clients whose sessions began
-// together, or came to a new master together, would renew them all together.
+// is new or has a new master. Otherwise clients that opened sessions at the same
+// time, or came to a new master at the same time, would renew them together.
 // The mutex is held.
 func (j *jointCall) spread() {
 	if slices.ContainsFunc(j.sharers, func(m *sharer) bool { return m.fresh }) {

@@ -283,8 +283,8 @@ func TestSharedKeepaliveWhileSessionsAreClosed(t *testing.T) {
 	}
 }
 
-// Clients whose sessions began together, or have a new master together, do not
-// renew them together.
+// Clients that opened sessions at the same time, or came to a new master at the
+// same time, renew them at different times.
 func TestSharedKeepalivesSpread(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		var all []*client.Session

@@ -248,13 +248,22 @@ func call(ctx context.Context, via http.RoundTripper, method, url string, in, ou
 const patience = time.Minute
 
 // until file NAME waits for a file, until output NAME for one that is not
-// empty, until PATH STATE [WAITERS] for a lock.
+// empty, until status PATTERN for a line of stout status, until PATH STATE
+// [WAITERS] for a lock.
 func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	met := func() bool {
 		info, err := os.Stat(ts.MkAbs(args[1]))
 		return err == nil && (args[0] == "file" || info.Size() > 0)
 	}
-	if args[0] != "file" && args[0] != "output" {
+	switch args[0] {
+	case "file", "output":
+	case "status":
+		line := regexp.MustCompile("(?m)" + args[1])
+		met = func() bool {
+			ts.Check(ts.Exec("stout", "status"))
+			return line.MatchString(ts.ReadFile("stdout"))
+		}
+	default:
 		met = func() bool {
 			var l lockapi.Lock
 			ts.Check(api(ts, http.MethodGet, lockapi.RouteLocks+args[0], nil, &l))
