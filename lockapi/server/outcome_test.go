@@ -152,6 +152,10 @@ func (o *outcome) checkSuccess(t *testing.T) {
 	if h.Get("Content-Type") == "application/json" && !(json.Valid(body) && utf8.Valid(body)) {
 		t.Errorf("%q is no JSON", body)
 	}
+	if queued := bytes.Contains(body, []byte(`"state":"queued"`)); strings.HasPrefix(o.request.URL.EscapedPath(), lockapi.RouteLocks+"/") &&
+		o.request.Method == http.MethodPut && queued != (o.reply.Code == http.StatusAccepted) {
+		t.Errorf("status %d of %s", o.reply.Code, body)
+	}
 	if o.reply.Code == http.StatusNoContent && len(body) > 0 {
 		t.Error("204 with a body")
 	}
