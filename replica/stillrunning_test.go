@@ -26,6 +26,26 @@ func stopped(t *testing.T) (o Options, cellID string, old *Stopped) {
 	return o, cellID, old
 }
 
+// says reports whether err contains what; an empty what means no error.
+func says(err error, what string) bool {
+	if what == "" || err == nil {
+		return what == "" && err == nil
+	}
+	return strings.Contains(err.Error(), what)
+}
+
+// stillRuns asks until the error says what it should, or is another one. On a
+// loaded machine a connection may be late, which reads as no error, or the
+// answer to the hello.
+func stillRuns(t *testing.T, old *Stopped, given []membership.Member, gone []string, should string) (err error) {
+	t.Helper()
+	until(t, "an answer in time", func() bool {
+		err = old.StillRuns(t.Context(), given, gone, nil)
+		return says(err, should) || err != nil && !strings.Contains(err.Error(), "does not answer the hello")
+	})
+	return err
+}
+
 // TestStillRunsUnderItsOwnName: a directory that took this one's place counts
 // as running. One that waits to be admitted, or belongs to another cell, does
 // not.
@@ -46,11 +66,8 @@ func TestStillRunsUnderItsOwnName(t *testing.T) {
 			},
 			Members: func() []string { return nil },
 		})
-		until(t, "an answer in time", func() bool { // a loaded machine may be late
-			err = old.StillRuns(t.Context(), []membership.Member{{ID: o.ID, RaftAddr: at}}, nil, nil)
-			return err == nil || !strings.Contains(err.Error(), "does not answer the hello")
-		})
-		if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+		err = stillRuns(t, old, []membership.Member{{ID: o.ID, RaftAddr: at}}, nil, tt.says)
+		if !says(err, tt.says) {
 			t.Errorf("directory %s of cell %q answers: %v", tt.directory, tt.cellID, err)
 		}
 		must(t, other.Close())
@@ -116,15 +133,7 @@ func TestStillRunsThoughItDoesNotAnswer(t *testing.T) {
 		for _, at := range tt.at {
 			given = append(given, membership.Member{ID: "r2", RaftAddr: at})
 		}
-		var err error
-		isRight := func() bool {
-			return err == nil && tt.says == "" || err != nil && tt.says != "" && strings.Contains(err.Error(), tt.says)
-		}
-		until(t, "an answer in time", func() bool { // a loaded machine may connect or answer late
-			err = old.StillRuns(t.Context(), given, tt.gone, nil)
-			return isRight() || err != nil && !strings.Contains(err.Error(), "does not answer the hello")
-		})
-		if !isRight() {
+		if err := stillRuns(t, old, given, tt.gone, tt.says); !says(err, tt.says) {
 			t.Errorf("%s: %v", tt.what, err)
 		}
 	}
