@@ -501,7 +501,7 @@ func TestConsulQueriesShareReads(t *testing.T) {
 	for range queries {
 		go func() { answers <- call(t, "GET", fmt.Sprintf("%skv/a?index=%d", door, index), "") }()
 	}
-	eventually(t, "all queries wait", func() bool { return inFlight(t, replica) == queries })
+	eventually(t, "all queries wait", func() bool { return gauge(t, replica, "stout_watchers") == queries })
 	replica.happened("/a")
 	eventually(t, "all queries need the master", func() bool { return replica.server.Forwards() == queries && reads.Load() > 0 })
 	if r := call(t, "GET", fmt.Sprintf("%skv/a?index=%d", door, index), ""); r.status != 200 {
@@ -542,7 +542,7 @@ func TestConsulQueriesShareWholeAnswers(t *testing.T) {
 	for range queries {
 		go func() { answers <- call(t, "GET", fmt.Sprintf("%skv/a?index=%d", door, index), "") }()
 	}
-	eventually(t, "all queries wait", func() bool { return inFlight(t, replica) == queries })
+	eventually(t, "all queries wait", func() bool { return gauge(t, replica, "stout_watchers") == queries })
 	replica.happened("/a")
 	eventually(t, "all queries need the master", func() bool { return replica.server.Forwards() == queries && reads.Load() > 0 })
 	close(release)

@@ -138,16 +138,7 @@ func TestMasterIsAwaited(t *testing.T) {
 // inFlight returns the number of calls under way in the server.
 func inFlight(t *testing.T, n *node) int {
 	t.Helper()
-	families, err := n.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "stout_http_requests_in_flight" {
-			return int(f.GetMetric()[0].GetGauge().GetValue())
-		}
-	}
-	return 0
+	return int(gauge(t, n, "stout_http_requests_in_flight"))
 }
 
 // Each replica takes the other for the master: the call still ends.
