@@ -12,6 +12,7 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/internal/memlog"
 	"github.com/stoutlock/stout/lease"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // Options configure a cell. The zero value is valid.
@@ -99,7 +100,22 @@ func New(t TB, o Options) *Cell {
 		t.Cleanup(c.Close)
 	}
 	c.elect(nil)
+	c.awaitLevel()
 	return c
+}
+
+// awaitLevel waits until the new cell has this release's level. At a lower one
+// it does not have all features: it does not report the loss of a hold.
+func (c *Cell) awaitLevel() {
+	for deadline := time.Now().Add(patience); ; time.Sleep(entryTime) {
+		level := c.inOffice().node.State().Level
+		switch {
+		case level == state.Level:
+			return
+		case time.Now().After(deadline):
+			c.fatalf("the new cell has level %d, not %d", level, state.Level)
+		}
+	}
 }
 
 // broken reports that the replicated state is inconsistent.
