@@ -85,8 +85,8 @@ func (s *memberOperator) admitsAnother(ctx context.Context) {
 
 // mayReplaceUnasked returns why a master may not replace a directory with this
 // one unasked, or "". A former member's directory is an operator's decision,
-// and so is a cell with another absent member. The silence must be observed by
-// one office.
+// unless it was removed before it ran. So is a cell with another absent member.
+// The silence must be observed by one office.
 func (o *oracle) mayReplaceUnasked(name, server string) string {
 	before := o.roster.confs[len(o.roster.confs)-2]
 	if o.w.memberOperator.autoReplace() == 0 || !before.has(name) {
@@ -98,7 +98,7 @@ func (o *oracle) mayReplaceUnasked(name, server string) string {
 		return fmt.Sprintf("it was added unasked, and the office is %v old, of %v", now-o.roster.since, after)
 	}
 	for _, c := range o.roster.confs[:len(o.roster.confs)-1] {
-		if c.hasServer(server) {
+		if c.hasServer(server) && o.roster.ran[server] {
 			return "it was added unasked, and it was a member before"
 		}
 	}

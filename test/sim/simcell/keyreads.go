@@ -180,6 +180,13 @@ func (o *oracle) advance(p *process) {
 	}
 }
 
+// masterLacks reports whether the master has not applied a revision that a
+// stale read at another replica has shown. Its successor has, and waits for the
+// end of its lease.
+func (o *oracle) masterLacks(revision uint64) bool {
+	return o.master != nil && o.master.seen != nil && o.master.seen.Revision < revision
+}
+
 // unblocks checks when a blocking query was answered, and from which state.
 func (o *oracle) unblocks(p *process, b *blocked, status int, header http.Header) {
 	if b == nil {
@@ -195,7 +202,7 @@ func (o *oracle) unblocks(p *process, b *blocked, status int, header http.Header
 	prompt := o.master == p && p.m.resume == nil && max(o.w.woke, p.stalled) <= since
 	index, _ := strconv.ParseUint(header.Get("X-Consul-Index"), 10, 64)
 	switch {
-	case b.after < beyond && now < b.over && index < b.after:
+	case b.after < beyond && now < b.over && index < b.after && !o.masterLacks(b.after):
 		o.w.fail("%s answers a query of %q after index %d with index %d", p.m.id, b.path, b.after, index)
 	case b.due != 0 && now-since > lateChange && prompt:
 		o.w.fail("%s answers a query of %q after index %d only %v after it has had a change", p.m.id, b.path, b.after, now-since)

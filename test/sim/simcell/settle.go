@@ -51,9 +51,30 @@ func (w *world) settle() {
 			if w.memberOperator != nil && !w.oracle.roster.latest().has(m.id) {
 				return false
 			}
-			return m.process == nil || m.process.replica == nil || m.process.replica.State().Index < all
+			if m.process == nil || m.process.replica == nil {
+				return true
+			}
+			return m.process.replica.State().Index < all && !w.needsReplacement(m.process)
 		})
 	})
+}
+
+// needsReplacement reports whether a replica refuses the master, and nobody can
+// tell it better. It was away when the removed master was added again, and no
+// other member that it knows is left.
+func (w *world) needsReplacement(p *process) bool {
+	from := w.leader()
+	if from == nil || p.replica.Believes(from.disk.who.ServerID()) == nil {
+		return false
+	}
+	known := w.oracle.roster.upTo(p.replica.State().Index)
+	for server := range w.oracle.roster.latest().all() {
+		if server != p.disk.who.ServerID() && known.hasServer(server) {
+			return false
+		}
+	}
+	w.stats.check("refuses a master that was removed and added again")
+	return true
 }
 
 // hasMaster reports whether a master holds its lease.

@@ -23,7 +23,7 @@ const (
 // keep it open for a while. It closes its stores at the end.
 func (m *machine) stop(linger time.Duration) {
 	p := m.process
-	if p == nil || p.master == nil || p.closed != nil {
+	if p == nil || p.server == nil || p.closed != nil {
 		return
 	}
 	p.closed = make(chan struct{})
