@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	_ "github.com/stoutlock/stout/internal/racebubble"
-	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/target"
+	"github.com/stoutlock/stout/test/internal/load"
+	"github.com/stoutlock/stout/test/internal/target"
 )
 
 func TestParse(t *testing.T) {

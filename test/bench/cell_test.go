@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/internal/testrun"
-	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/internal/load"
 )
 
 func TestMain(m *testing.M) {

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/target"
+	"github.com/stoutlock/stout/test/internal/load"
+	"github.com/stoutlock/stout/test/internal/target"
 )
 
 // tally is a file that is written by compare-and-set, and its sessions.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/test/bench/internal/target"
+	"github.com/stoutlock/stout/test/internal/target"
 )
 
 // perSession is the number of queue positions of one session, below its limit.

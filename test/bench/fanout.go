@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/stoutlock/stout/test/bench/internal/load"
+	"github.com/stoutlock/stout/test/internal/load"
 )
 
 // Defaults of the work fanout: the numbers of watchers, and the number of other

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/target"
+	"github.com/stoutlock/stout/test/internal/load"
+	"github.com/stoutlock/stout/test/internal/target"
 )
 
 // fileBytes is the size of the files of these works.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/target"
+	"github.com/stoutlock/stout/test/internal/load"
+	"github.com/stoutlock/stout/test/internal/target"
 )
 
 // setup bounds the preparation of a measurement: sessions, first locks.

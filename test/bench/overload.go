@@ -10,8 +10,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/target"
+	"github.com/stoutlock/stout/test/internal/load"
+	"github.com/stoutlock/stout/test/internal/target"
 )
 
 // overload is a load that hurts: its cost for the master, and its effect on

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/test/bench/internal/target"
+	"github.com/stoutlock/stout/test/internal/target"
 )
 
 // loadReturn opens n sessions of the SDK, each with a lock, and kills the

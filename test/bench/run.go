@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/target"
+	"github.com/stoutlock/stout/test/internal/load"
+	"github.com/stoutlock/stout/test/internal/target"
 )
 
 // Exit codes.

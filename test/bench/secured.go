@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/stoutlock/stout/test/bench/internal/load"
-	"github.com/stoutlock/stout/test/bench/internal/target"
+	"github.com/stoutlock/stout/test/internal/load"
+	"github.com/stoutlock/stout/test/internal/target"
 )
 
 // securedSessions are the numbers of sessions of the work secured.

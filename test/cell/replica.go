@@ -35,6 +35,12 @@ type Replica struct {
 	paused  bool
 }
 
+// Program returns a replica of another program, with that command line. Only
+// its process can be used: it has no API.
+func Program(id, logFile, binary string, args ...string) *Replica {
+	return &Replica{ID: id, LogFile: logFile, binary: binary, args: args}
+}
+
 // Addr is the host and port of its API.
 func (r *Replica) Addr() string {
 	_, addr, _ := strings.Cut(r.URL, "://")

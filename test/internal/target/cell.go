@@ -206,7 +206,7 @@ func (c *Cell) Sample(ctx context.Context) (Sample, error) {
 
 func (c *Cell) usage(ctx context.Context, r lockapi.Replica) (Usage, error) {
 	if c.own != nil {
-		if u, err := processUsage(c.own.Replica(r.ID).PID()); !errors.Is(err, os.ErrNotExist) {
+		if u, err := ProcessUsage(c.own.Replica(r.ID).PID()); !errors.Is(err, os.ErrNotExist) {
 			return u, err
 		}
 	}

@@ -21,7 +21,8 @@ type Usage struct {
 // on every architecture that Go runs on.
 const clockTick = time.Second / 100
 
-func processUsage(pid int) (Usage, error) {
+// ProcessUsage returns the resource use of a process, from /proc.
+func ProcessUsage(pid int) (Usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Usage{}, err

@@ -46,7 +46,7 @@ func TestOwnUsage(t *testing.T) {
 	if OwnCPU() <= 0 {
 		t.Error("this process has used no time")
 	}
-	got, err := processUsage(os.Getpid())
+	got, err := ProcessUsage(os.Getpid())
 	if os.IsNotExist(err) {
 		return // without /proc the cells' metrics are used
 	}
