@@ -41,3 +41,17 @@ func TestHeldLogIsWholeInTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestProgram: a replica of another program runs its command line, and can be
+// killed and started again.
+func TestProgram(t *testing.T) {
+	r := Program("p", filepath.Join(t.TempDir(), "p.log"), "sh", "-c", "echo $0 runs", "it")
+	for range 2 {
+		must(t, r.Start())
+		<-r.Exited()
+		must(t, r.Kill())
+	}
+	if got := r.LogTail(10); got != "it runs\nit runs" {
+		t.Errorf("the log is %q", got)
+	}
+}
