@@ -29,6 +29,11 @@ bench: ## Put load on a cell of three replicas; ARGS="cycle --n 1,64 --via sdk,h
 	@$(GO) build -tags $(TAGS) -o bin/bench ./test/bench
 	@exec bin/bench $(ARGS)
 
+.PHONY: peers
+peers: ## Compare Stout with etcd and ZooKeeper: ARGS="--etcd PATH --zookeeper DIR" (test/peers/doc.go has how to get them)
+	@$(GO) build -C test/peers -o ../../bin/peers .
+	@exec bin/peers $(ARGS)
+
 .PHONY: bench-check
 bench-check: ## Compare the speed with a commit's, in turn: BASE=HEAD~1, ROUNDS=5, ARGS="put --n 64" for one row
 	@GO='$(GO)' .ci/bench-check '$(BASE)' $(ARGS)
@@ -97,6 +102,7 @@ e2e-cells:
 e2e-modules:
 	cd internal/release && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 	cd internal/monitoring && STOUT_TEST=e2e $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
+	cd test/peers && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 
 .PHONY: generators
 generators: ## Make clients from openapi.yaml with three generators, and use a cell with them; e2e has one of them
@@ -139,7 +145,7 @@ lint: ## Check the format and the prose, and run go vet and staticcheck
 	@$(GO) run ./internal/docs/prose --commits $(SUBJECTS)
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
-	@staticcheck=$$($(GO) tool -n staticcheck); for module in internal/release internal/monitoring cmd/stoutlab; do \
+	@staticcheck=$$($(GO) tool -n staticcheck); for module in internal/release internal/monitoring cmd/stoutlab test/peers; do \
 		echo "$$module"; (cd "$$module" && $(GO) vet ./... && "$$staticcheck" ./...) || exit 1; \
 	done
 

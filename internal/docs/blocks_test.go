@@ -14,6 +14,7 @@ var notRun = []string{
 	"it needs a Kubernetes cluster",
 	"it needs an issuer of JWTs",
 	"it needs a terminal",
+	"it needs the servers of others",
 	"it is what runs this",
 }
 
