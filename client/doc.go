@@ -218,7 +218,7 @@
 //	  limiter          bounds how many sessions make an immediate call at a time
 //	  high             the highest token, and the highest revision, seen (verify.go)
 //	  feeds, feed      the streams of events that the watches share
-//	watcher, follower  a loop over events: its position, and its feed (feed.go, follow.go)
+//	watcher, follower  a loop over events: its position, and its feed (watcher.go, feed.go, follow.go)
 //	watch              reads events, over one connection after another
 //	sender, Txn        changes files, with or without a session (write.go, txn.go)
 //	Session            its five parts below each have their own mutex

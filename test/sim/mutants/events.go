@@ -92,7 +92,7 @@ func events() []Mutant {
 				New: "m.covered = f.filter.covers(&m.filter)"}},
 		{"compaction-not-told", "guarantees", "a watcher is informed when events are no longer kept",
 			"no replica keeps the next events of a watcher of the SDK",
-			overlay.Edit{File: "client/feed.go",
+			overlay.Edit{File: "client/watcher.go",
 				Old: "if !l.m.yield(Event{Compacted: &at}, nil) {",
 				New: "if at.Revision == 0 {"}},
 		{"follows-from-now", "guarantees", "no change between the list and the events is missed",
