@@ -67,6 +67,7 @@ var actions = []action{
 	{"recount", 1, (*world).recount},
 	{"lost answer", 2, (*world).lostAnswer},
 	{"lost session", 2, (*world).lostSession},
+	{"lost news", 2, (*world).lostNews},
 	{"late list", 1, (*world).lateList},
 	{"slow master", 4, (*world).slowMaster},
 	{"stop in good order", 3, (*world).stopOne},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -81,6 +82,54 @@ func (w *world) lostSession() {
 	w.heal()
 	old.restart(false)
 	w.soon(w.hasMaster)
+}
+
+// lostNews: an operator releases a lock by force, and the master changes before
+// a keepalive has told its session. The next master must tell it.
+func (w *world) lostNews() {
+	old, next := w.well()
+	if old == nil || w.oracle.latest().Level < 5 { // losses are not kept
+		return
+	}
+	u := w.anyUser()
+	u.handles++
+	key := fmt.Sprintf("untold-%s-%d", u.name, u.handles)
+	session := u.open(u.ctx, old.id, key, 20*time.Second)
+	p := u.newPair(session, "/"+key)
+	route, q := lockapi.RouteLocks+p.path, lockapi.NewLockRequest(session)
+	q.Handle = p.handle
+	floor, epoch := w.oracle.floor(), w.oracle.latest().Epoch
+	var g lockapi.Grant
+	if session == "" || u.send(u.ctx, 2*time.Second, old.id, u.message(http.MethodPut, route, q, &g)) != nil {
+		return
+	}
+	w.oracle.acquired(u.name, floor, p, g.Token)
+	var r lockapi.Released
+	route += fmt.Sprintf("?session=%s&handle=%s&token=%d&by_force=true", session, p.handle, g.Token)
+	if u.send(u.ctx, 2*time.Second, old.id, u.message(http.MethodDelete, route, nil, &r)) != nil || !r.Released {
+		return
+	}
+	if w.script.IntN(2) == 0 {
+		w.handOver(old, next)
+	} else {
+		old.crash()
+	}
+	if !w.soon(func() bool { m := w.leader(old); return m != nil && m.process.master.Lease().Held }) {
+		return
+	}
+	for range 5 { // the new master may go, too
+		got, err := u.keepalive(u.ctx, u.anyone(), session, 0, false)
+		if err != nil || got.Epoch <= epoch {
+			w.until(100 * time.Millisecond)
+			continue
+		}
+		w.stats.check("the next master reports a loss")
+		if !slices.ContainsFunc(got.Events, func(e lockapi.Event) bool { return e.Type == lockapi.EventLockLost && e.Token == g.Token }) {
+			w.fail("the master of epoch %d does not tell session %s that token %d on %s is lost", got.Epoch, session, g.Token, p.path)
+		}
+		break
+	}
+	u.bareClose(u.ctx, u.anyone(), session)
 }
 
 // writesAndCloses sends one keyed write once, through one replica. It closes

@@ -326,12 +326,10 @@ func (o *oracle) mayVote(next conf, name string, s raft.Server) string {
 		return "it has not run yet"
 	}
 	m := o.w.machine(name)
-	got := m.disk.high
-	if p := m.process; p != nil && p.runsAs(string(s.ID)) {
-		got = max(got, p.replica.State().Index) // from a snapshot
-	}
-	if m.disk.who.ServerID() == string(s.ID) && got+mostBehind < next.index {
-		return fmt.Sprintf("it has reached only entry %d", got)
+	if p := m.process; p != nil && p.runsAs(string(s.ID)) { // otherwise its log may begin behind a snapshot
+		if got := max(m.disk.high, p.replica.State().Index); got+mostBehind < next.index {
+			return fmt.Sprintf("it has reached only entry %d", got)
+		}
 	}
 	return ""
 }
