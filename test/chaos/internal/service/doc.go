@@ -5,7 +5,7 @@
 // time, no session ends if its client has a path to a healthy replica. The
 // clients of a chaos run reach every replica directly, so each healthy replica
 // is such a path. The bound covers one fail-over: if another replica fails
-// meanwhile, it counts from then.
+// in that time, it counts from then.
 //
 // A Prober acquires and releases locks, each at a separate path, in one session
 // with the default ttl. A new acquire begins four times a second, even while

@@ -82,7 +82,7 @@ func (r *Record) Judge() (v Verdict) {
 }
 
 // due returns when a probe must have been granted. If another replica fails
-// meanwhile, it may be the new master: then the bound counts from that moment.
+// in that time, it may be the new master: then the bound counts from that moment.
 func (r *Record) due(p Probe) time.Duration {
 	due := p.From + r.Within
 	for _, h := range r.Harms {
