@@ -1,5 +1,11 @@
 package simcell
 
+import (
+	"slices"
+
+	"github.com/stoutlock/stout/replica/admission"
+)
+
 // Replicas accept nothing from one that was removed, as far as they know.
 
 // knows records the members that a process knows from the entries it has
@@ -35,7 +41,7 @@ func (p *process) believes(from *process) bool {
 	switch listed := now.hasServer(server); {
 	case believed && !listed && p.met[server] && !p.mayBeAdding(server, now.index):
 		j.w.fail("%s believes %s, although it knows that it was removed (entry %d)", p.m.id, server, now.index)
-	case believed && !listed && p.kept.Gone(server) && !p.mayBeAdding(server, max(now.index, p.kept.Index)):
+	case believed && !listed && p.wasRemoved(server) && !p.mayBeAdding(server, max(now.index, p.kept.Index)):
 		j.w.fail("%s believes %s, which its disk listed as removed at its start", p.m.id, server)
 	case !believed && listed && j.roster.listsSince(now.index, server):
 		j.w.fail("%s does not believe %s, which is a member in every configuration since entry %d", p.m.id, server, now.index)
@@ -43,6 +49,14 @@ func (p *process) believes(from *process) bool {
 		j.w.stats.check("not believed")
 	}
 	return believed
+}
+
+// wasRemoved reports whether the disk listed a server as removed at the start. A
+// name that was removed as a whole may have a new directory since.
+func (p *process) wasRemoved(server string) bool {
+	name, _ := admission.Split(server)
+	return slices.Contains(p.kept.Removed, server) && !p.kept.Lists(server) ||
+		p.kept.Gone(server) && !slices.ContainsFunc(p.m.w.oracle.roster.confs, func(c conf) bool { return c.index > p.kept.Index && c.has(name) })
 }
 
 // mayBeAdding reports whether a later configuration lists a server: one on the

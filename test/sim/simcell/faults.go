@@ -68,7 +68,6 @@ var actions = []action{
 	{"lost answer", 2, (*world).lostAnswer},
 	{"lost session", 2, (*world).lostSession},
 	{"lost news", 2, (*world).lostNews},
-	{"late close", 2, (*world).lateClose},
 	{"late list", 1, (*world).lateList},
 	{"slow master", 4, (*world).slowMaster},
 	{"stop in good order", 3, (*world).stopOne},

@@ -55,32 +55,6 @@ func (w *world) lateSnapshot() {
 	w.heal()
 }
 
-// lateClose: sessions are opened at a new master. Calls that close them reach
-// the old one, which has slept and knows neither.
-func (w *world) lateClose() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
-	old.pause()
-	w.campaign(next)
-	now := (*machine)(nil)
-	if w.soon(func() bool {
-		now = w.leader(old)
-		return now != nil && now.process.master.Lease().Held
-	}) {
-		for _, u := range w.users {
-			if u.spare(u.ctx, now.id); u.spared != "" {
-				go u.bareClose(u.ctx, old.id, u.spared)
-			}
-			u.spared = ""
-		}
-		w.until(50 * time.Millisecond)
-	}
-	old.wake()
-	w.soon(w.hasMaster)
-}
-
 // unanswered: the leader takes a snapshot, and then all answers of a follower
 // are lost. The follower has more entries than the leader knows, takes a
 // snapshot after them, and cuts its log. When its answers arrive again,

@@ -85,7 +85,7 @@ func (w *world) lostSession() {
 }
 
 // lostNews: an operator releases a lock by force, and the master changes before
-// a keepalive has told its session. The next master must tell it.
+// a keepalive has reported that to the session. The next master must report it.
 func (w *world) lostNews() {
 	old, next := w.well()
 	if old == nil || w.oracle.latest().Level < 5 { // losses are not kept
@@ -125,7 +125,7 @@ func (w *world) lostNews() {
 		}
 		w.stats.check("the next master reports a loss")
 		if !slices.ContainsFunc(got.Events, func(e lockapi.Event) bool { return e.Type == lockapi.EventLockLost && e.Token == g.Token }) {
-			w.fail("the master of epoch %d does not tell session %s that token %d on %s is lost", got.Epoch, session, g.Token, p.path)
+			w.fail("the master of epoch %d does not report to session %s that token %d on %s is lost", got.Epoch, session, g.Token, p.path)
 		}
 		break
 	}

@@ -326,10 +326,12 @@ func (o *oracle) mayVote(next conf, name string, s raft.Server) string {
 		return "it has not run yet"
 	}
 	m := o.w.machine(name)
-	if p := m.process; p != nil && p.runsAs(string(s.ID)) { // otherwise its log may begin behind a snapshot
-		if got := max(m.disk.high, p.replica.State().Index); got+mostBehind < next.index {
-			return fmt.Sprintf("it has reached only entry %d", got)
-		}
+	got := max(m.disk.high, m.disk.snapshot.index)
+	if p := m.process; p != nil && p.runsAs(string(s.ID)) {
+		got = max(got, p.replica.State().Index)
+	}
+	if m.disk.who.ServerID() == string(s.ID) && got+mostBehind < next.index {
+		return fmt.Sprintf("it has reached only entry %d", got)
 	}
 	return ""
 }

@@ -59,9 +59,9 @@ func (w *world) settle() {
 	})
 }
 
-// needsReplacement reports whether a replica refuses the master, and nobody can
-// tell it better. It was away when the removed master was added again, and no
-// other member that it knows is left.
+// needsReplacement reports whether a replica refuses the master permanently. It
+// was away when the removed master was added again, and no other member that it
+// knows is left to report that.
 func (w *world) needsReplacement(p *process) bool {
 	from := w.leader()
 	if from == nil || p.replica.Believes(from.disk.who.ServerID()) == nil {
