@@ -4,8 +4,7 @@
 // and processes, a lock is granted within a bound at any time. During such a
 // time, no session ends if its client has a path to a healthy replica. The
 // clients of a chaos run reach every replica directly, so each healthy replica
-// is such a path. The bound covers one fail-over: if another replica fails
-// in that time, it counts from then.
+// is such a path.
 //
 // A Prober acquires and releases locks, each at a separate path, in one session
 // with the default ttl. A new acquire begins four times a second, even while

@@ -61,11 +61,11 @@ type Verdict struct {
 // later impairments are no excuse.
 func (r *Record) Judge() (v Verdict) {
 	for _, p := range r.Probes {
-		due := Span{p.From, r.due(p)}
-		if p.Until <= due.Until {
+		if p.Until-p.From <= r.Within {
 			continue // it was granted, or the run ended
 		}
 		v.Late++
+		due := Span{p.From, p.From + r.Within}
 		if r.excused(due, &v) {
 			continue
 		}
@@ -79,18 +79,6 @@ func (r *Record) Judge() (v Verdict) {
 		}
 	}
 	return v
-}
-
-// due returns when a probe must have been granted. If another replica fails
-// in that time, it may be the new master: then the bound counts from that moment.
-func (r *Record) due(p Probe) time.Duration {
-	due := p.From + r.Within
-	for _, h := range r.Harms {
-		if len(h.Replicas) > 0 && p.From < h.From && h.From < p.From+r.Within {
-			due = max(due, h.From+r.Within)
-		}
-	}
-	return due
 }
 
 func (p *Probe) outcome() string {

@@ -40,7 +40,7 @@ func (r *Record) Rows() (rows []Row) {
 // kind returns the kind of the faults under way during a probe.
 func (r *Record) kind(p Probe) string {
 	s, kind := Span{p.From, p.Until}, Calm
-	if !r.healthy(Span{p.From, min(p.Until, r.due(p))}) {
+	if !r.healthy(Span{p.From, min(p.Until, p.From+r.Within)}) {
 		return NoMajority
 	}
 	for _, h := range r.Harms {
