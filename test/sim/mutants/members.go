@@ -37,9 +37,9 @@ func members() []Mutant {
 				New: "if ok || !ok || seen > 0 {"}},
 		{"admission-forgotten", "A member is a name and a directory", "a replica that has not reached a directory's admission does not know that it was replaced",
 			"a new voter has no entries yet, the master loses its disk, and the third is restarted",
-			overlay.Edit{File: "replica/admission/decide.go",
-				Old: "seen < max(self.ConfigIndex, self.Admitted)",
-				New: "seen < self.ConfigIndex"}},
+			overlay.Edit{File: "replica/membership.go", // the admission is on the disk, by its index and in the roster
+				Old: "\tanswers[r.opts.ID] = admission.Answer{Info: r.roster.now.Load().Info(r.opts.ID, r.CellID())}\n\td, ok := admission.FindReplaced(admission.Self{Identity: r.stores.Identity,",
+				New: "\twho := r.stores.Identity\n\twho.Admitted = 0\n\td, ok := admission.FindReplaced(admission.Self{Identity: who,"}},
 		{"change-not-finished", "A member is a name and a directory", "the next master finishes a change of the members",
 			"the master that added a new directory is lost before it made it a voter",
 			overlay.Edit{File: "master/master.go",

@@ -66,15 +66,23 @@ type Mutant struct {
 // within few seeds. Mixtures of all faults take tens or hundreds of seeds for
 // it.
 var profiles = map[string]string{
-	"client-lease-from-answer":  "late answers",
-	"client-lease-from-opening": "late answers",
-	"handle-used-twice":         "late copies",
-	"orphans-not-released":      "late requests",
-	"orphans-looked-for-once":   "late acquires",
-	"keepalive-without-lease":   "outlived office",
-	"name-taken-back":           "second thoughts",
-	"hands-over-in-vain":        "unfit masters",
-	"follows-in-vain":           "stops",
+	"client-lease-from-answer":        "late answers",
+	"client-lease-from-opening":       "late answers",
+	"jeopardy-keeps-holds":            "late answers",
+	"shorter-delay-counts":            "lock-delays",
+	"handle-used-twice":               "late copies",
+	"orphans-not-released":            "late requests",
+	"orphans-looked-for-once":         "late acquires",
+	"keepalive-without-lease":         "outlived office",
+	"name-taken-back":                 "second thoughts",
+	"hands-over-in-vain":              "unfit masters",
+	"follows-in-vain":                 "stops",
+	"held-taken-after-check":          "stalled keepalives",
+	"admission-forgotten":             "new voters",
+	"candidate-must-be-known":         "new voters",
+	"loss-dropped-by-the-next-office": "lost news",
+	"one-other-may-be-away":           "absentees",
+	"others-well-at-the-end":          "absentees",
 
 	"entries-of-a-snapshot-are-looked-for": "unanswered entries",
 

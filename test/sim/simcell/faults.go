@@ -77,6 +77,7 @@ var actions = []action{
 	{"late acquire", 0, (*world).lateAcquire},
 	{"unfit master", 0, (*world).unfit},
 	{"unanswered entries", 0, (*world).unanswered},
+	{"stalled keepalive", 0, (*world).stalledKeepalive},
 }
 
 // mostPlay is the latest end of the script. Steps of some profiles take long,

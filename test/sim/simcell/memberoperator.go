@@ -40,11 +40,11 @@ type memberOperator struct {
 // own, so that other runs stay the same.
 func newMemberOperator(w *world) *memberOperator {
 	rng := rand.New(rand.NewPCG(w.opts.Seed, 5))
-	if rng.IntN(4) > 0 && !w.opts.Members {
+	if rng.IntN(4) > 0 && !w.opts.Members && !w.profile.members {
 		return nil
 	}
 	s := &memberOperator{w: w, rng: rng, after: pick(rng, 0, 0, 3*time.Second, 12*time.Second), mixes: rng.IntN(3) == 0}
-	if s.five = rng.IntN(3) == 0; s.five {
+	if s.five = rng.IntN(3) == 0 || w.profile.five; s.five {
 		s.after, s.resting = 12*time.Second, true
 	}
 	return s

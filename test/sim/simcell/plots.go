@@ -1,6 +1,7 @@
 package simcell
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -71,6 +72,27 @@ func (w *world) siege() {
 			w.mute(u, between(w.script, time.Second, 10*time.Second))
 		}
 	}
+}
+
+// stalledKeepalive: the master stalls while it serves the last keepalive of a
+// session. The caller counts on the session until the end of its ttl.
+func (w *world) stalledKeepalive() {
+	m, _ := w.well()
+	if m == nil {
+		return
+	}
+	const ttl = 2 * time.Second
+	u := w.anyUser()
+	u.handles++
+	id := u.open(u.ctx, m.id, fmt.Sprintf("stalled-%s-%d", u.name, u.handles), ttl)
+	if id == "" {
+		return
+	}
+	m.snag, m.snagged = 1+w.script.IntN(12), between(w.script, 100*time.Millisecond, 1500*time.Millisecond)
+	go u.bareKeepalive(u.ctx, m.id, id, 0)
+	w.until(20 * time.Millisecond)
+	m.snag = 0
+	w.until(ttl + m.snagged)
 }
 
 // overtaken: a master is paused, perhaps during a call, until its successor has

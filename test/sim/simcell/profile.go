@@ -29,6 +29,8 @@ type profile struct {
 	ranks     bool          // requests for locks have priorities
 	sets      bool          // some requests are for several locks
 	keys      bool          // users also come through the door for Consul's clients
+	members   bool          // members come and go; else in one run of four
+	five      bool          // then the run starts with an absent member of five; else one in three
 	silence   int           // one new session in this many is cut off at once; 0 = none
 	again     int           // one message in this many has a late copy; 0 = none
 	stuck     int           // one in this many takes seconds, also on a fair network; 0 = none

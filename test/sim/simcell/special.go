@@ -71,6 +71,28 @@ var special = []struct {
 		p.work[0], p.work[8], p.work[9] = 2, 2, 1
 		p.hold, p.delays, p.keys, p.watches = time.Second, 2, true, true
 	}},
+	{"stalled keepalives", func(p *profile) {
+		p.calm()
+		p.acts(3, "stalled keepalive")
+	}},
+	{"lock-delays", func(p *profile) {
+		p.calm()
+		p.acts(10, "client crash", "mute client", "kill of a session")
+		p.hold, p.ttl, p.delays = 8*time.Second, 1500*time.Millisecond, 1
+	}},
+	{"lost news", func(p *profile) {
+		p.calm()
+		p.acts(3, "lost news")
+	}},
+	{"new voters", func(p *profile) {
+		p.calm()
+		p.acts(3, "hungry voter", "lagging voter", "heal")
+	}},
+	{"absentees", func(p *profile) {
+		p.calm()
+		p.acts(3, "coup", "cut", "heal")
+		p.members, p.five = true, true
+	}},
 	{"stops", func(p *profile) {
 		p.calm()
 		p.acts(3, "stop in good order", "transfer", "heal")
