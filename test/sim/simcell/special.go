@@ -84,6 +84,14 @@ var special = []struct {
 		p.calm()
 		p.acts(3, "lost news")
 	}},
+	{"relayed events", func(p *profile) {
+		p.calm()
+		p.acts(3, "relayed event")
+	}},
+	{"cut snapshots", func(p *profile) {
+		p.calm()
+		p.acts(3, "late snapshot", "ambush", "crash in a write", "heal")
+	}},
 	{"new voters", func(p *profile) {
 		p.calm()
 		p.acts(3, "hungry voter", "lagging voter", "heal")
