@@ -1,8 +1,9 @@
 package replica
 
 import (
-	"math/rand/v2"
 	"time"
+
+	"github.com/hashicorp/raft"
 )
 
 // By itself the library suspects a silent master only after one to three
@@ -13,36 +14,57 @@ import (
 // master grants no vote or pre-vote. So a cell is without a master for nearly
 // two time-outs where one would do.
 //
-// suspectSilence makes the library check after one time-out plus a random part
-// of it. The library then acts as usual: it checks the silence again, and asks
-// for pre-votes before it disturbs other replicas.
+// So the library has a longer time-out, and suspectSilence shortens it when the
+// master is to be suspected. The library then acts as usual: it checks the
+// silence again, and asks for pre-votes before it disturbs other replicas.
 func (r *Replica) suspectSilence() {
-	patience := r.patience()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(r.opts.HeartbeatTimeout)
 	defer timer.Stop()
-	for {
+	for suspected := false; ; {
 		select {
 		case <-timer.C:
 		case <-r.quit:
 			return
 		}
+		patience := r.patience()
 		left := patience - time.Since(r.raft.LastContact())
-		if !r.following() {
-			left = patience
-		} else if left <= 0 {
-			r.lookAtSilence()
-			patience = r.patience()
+		if suspected {
+			r.setTimeout(r.opts.libraryTimeout())
+		}
+		if suspected = r.following() && left <= 0; suspected {
+			r.setTimeout(r.opts.HeartbeatTimeout)
+		}
+		if left <= 0 || !r.following() {
 			left = patience
 		}
 		timer.Reset(left)
 	}
 }
 
-// patience returns how long to wait before the master is suspected. The random
-// part keeps replicas from campaigning at once, which would split the votes. It
-// is much longer than a round trip if the time-out is (Raft, section 5.6).
+// libraryTimeout is the library's heartbeat time-out while it need not suspect
+// the master.
+func (o *Options) libraryTimeout() time.Duration { return o.HeartbeatTimeout * 5 / 4 }
+
+// patience returns how long to wait before the master is suspected. Replicas that
+// campaign at once split the votes, which costs another time-out or two. A
+// candidate is refused while a majority still believes in the master. So of the
+// other voters, in the order of their ids, all that are too few for a majority
+// wait for one time-out, and each later one for a turn more. Messages of a master
+// arrive at least once in a turn, but not everywhere at once: a turn is longer
+// than most such differences and an election together.
 func (r *Replica) patience() time.Duration {
-	return r.opts.HeartbeatTimeout + rand.N(r.opts.HeartbeatTimeout/4)
+	_, leader := r.raft.LeaderWithID()
+	voters, before := 0, 0
+	for _, s := range r.servers() {
+		if s.Suffrage == raft.Voter {
+			voters++
+			if s.ID != leader && s.ID < r.self() {
+				before++
+			}
+		}
+	}
+	turn := r.opts.libraryTimeout() - r.opts.HeartbeatTimeout
+	return r.opts.HeartbeatTimeout + turn*time.Duration(max(0, before+1-voters/2))
 }
 
 // following reports whether this replica believes in another one as the leader.
@@ -52,14 +74,12 @@ func (r *Replica) following() bool {
 	return leader != "" && leader != r.self()
 }
 
-// lookAtSilence makes the library's follower check now how long the leader has
-// been silent. The library does so when ReloadConfig shortens the heartbeat
-// time-out, if only by a nanosecond. The nanosecond is given back at once.
-func (r *Replica) lookAtSilence() {
+// setTimeout gives the library a heartbeat time-out. When it becomes shorter, the
+// library's follower checks at once how long the leader has been silent.
+func (r *Replica) setTimeout(heartbeat time.Duration) {
 	c := r.raft.ReloadableConfig()
-	for _, c.HeartbeatTimeout = range []time.Duration{r.opts.HeartbeatTimeout, r.opts.HeartbeatTimeout + 1} {
-		if err := r.raft.ReloadConfig(c); err != nil {
-			r.opts.Logger.Error().Err(err).Msg("the Raft library refused its own settings; a dead master will be noticed later")
-		}
+	c.HeartbeatTimeout = heartbeat
+	if err := r.raft.ReloadConfig(c); err != nil {
+		r.opts.Logger.Error().Err(err).Msg("the Raft library refused its own settings; a dead master will be noticed later")
 	}
 }

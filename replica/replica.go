@@ -235,7 +235,7 @@ func (r *Replica) term() uint64 {
 func (r *Replica) config(notify chan bool) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = r.self()
-	conf.HeartbeatTimeout = r.opts.HeartbeatTimeout + 1 // so that suspectSilence can shorten it
+	conf.HeartbeatTimeout = r.opts.libraryTimeout()
 	conf.ElectionTimeout = max(r.opts.ElectionTimeout, conf.HeartbeatTimeout)
 	conf.LeaderLeaseTimeout = r.opts.HeartbeatTimeout // heartbeats wait behind a follower's disk, see package rafttransport
 	conf.CommitTimeout = min(50*time.Millisecond, r.opts.HeartbeatTimeout/4)
