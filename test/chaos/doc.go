@@ -50,18 +50,18 @@
 // # Why a fail-over takes less than 2 s
 //
 // The cell runs with a heartbeat-timeout of 300 ms, and so a master-lease of
-// 450 ms. A fault of the master has these consequences, one after the other, at
+// 390 ms. A fault of the master has these consequences, one after the other, at
 // most:
 //
-//	master     notices that a step of its own hangs, and falls silent    560 ms  1.25 × 450 ms
-//	followers  campaign after 1 to 2 heartbeat-timeouts of silence       600 ms
+//	master     notices that a step of its own hangs, and falls silent    490 ms  1.25 × 390 ms
+//	followers  campaign, in turns, after a heartbeat-timeout of silence  360 ms  two turns
 //	           campaign again if votes were split, with chance           600 ms
 //	successor  waits for the earlier lease, which began before that        0 ms
 //
-// The sum is 1.16 s, or 1.76 s after one split vote, and some milliseconds for
+// The sum is 0.85 s, or 1.45 s after one split vote, and some milliseconds for
 // votes and the entry that opens the office. A master that ends, or is cut off,
-// skips the first step. The defaults (500 ms and 750 ms) would need 1.94 s, and
-// 2.94 s after a split vote.
+// skips the first step. The defaults (350 ms and 455 ms) would need 1.01 s, and
+// 1.71 s after a split vote.
 //
 // # The level of the cell
 //

@@ -144,7 +144,12 @@ var profiles = map[string]string{
 
 // Profile returns the special profile of a mutant's seeds, or "" if each seed
 // draws its own.
-func (m Mutant) Profile() string { return profiles[m.Name] }
+func (m Mutant) Profile() string {
+	if name, ok := profiles[m.Name]; ok || !slices.ContainsFunc(access(), func(of Mutant) bool { return of.Name == m.Name }) {
+		return name
+	}
+	return "access"
+}
 
 // All returns the mutants, grouped by layer. Their names are unique.
 func All() []Mutant {

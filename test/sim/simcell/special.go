@@ -71,6 +71,9 @@ var special = []struct {
 		p.work[0], p.work[8], p.work[9] = 2, 2, 1
 		p.hold, p.delays, p.keys, p.watches = time.Second, 2, true, true
 	}},
+	{"access", func(p *profile) {
+		p.stalls, p.access, p.watches = 40, true, true
+	}},
 	{"stalled keepalives", func(p *profile) {
 		p.calm()
 		p.acts(3, "stalled keepalive")
