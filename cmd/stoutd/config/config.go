@@ -64,11 +64,11 @@ type Config struct {
 	// MasterLease is how long a master may act by itself after it proposed a batch
 	// of the log. A longer lease tolerates slower disks. A successor waits until it
 	// has ended, unless it received the notice of an orderly end. An election takes
-	// about one and a half times HeartbeatTimeout anyway.
+	// about 1.3 times HeartbeatTimeout anyway.
 	MasterLease time.Duration
 	// HeartbeatTimeout is the silence of the master after which a replica suspects
-	// it, plus a random part of up to a quarter. It should be several times the
-	// slowest write of the disk.
+	// it, or a part of it later: the replicas take turns. It should be several times
+	// the slowest write of the disk.
 	HeartbeatTimeout time.Duration
 	// ElectionTimeout is how long a candidate waits for votes before it tries
 	// again. At least HeartbeatTimeout.

@@ -220,8 +220,8 @@ func (c *Config) derive() {
 		c.sources["election-timeout"] = "default, as heartbeat-timeout"
 	}
 	if !c.given("master-lease") && c.given("heartbeat-timeout") {
-		c.MasterLease = min(c.HeartbeatTimeout*3/2, lease.MaxTerm)
-		c.sources["master-lease"] = "default, 1.5 × heartbeat-timeout"
+		c.MasterLease = min(c.HeartbeatTimeout*13/10, lease.MaxTerm)
+		c.sources["master-lease"] = "default, 1.3 × heartbeat-timeout"
 	}
 	if !c.given("api-client-auth") && c.APIClientCA != "" {
 		c.APIClientAuth = ClientAuthOptional

@@ -123,10 +123,10 @@ func TestReplicasFromEnvironmentAndFile(t *testing.T) {
 
 func TestTimingsFollowTheHeartbeat(t *testing.T) {
 	c := mustLoad(t, cell("--heartbeat-timeout", "2s"))
-	if c.ElectionTimeout != 2*time.Second || c.MasterLease != 3*time.Second {
-		t.Errorf("election %s, lease %s; want 2s, 3s", c.ElectionTimeout, c.MasterLease)
+	if c.ElectionTimeout != 2*time.Second || c.MasterLease != 2600*time.Millisecond {
+		t.Errorf("election %s, lease %s; want 2s, 2.6s", c.ElectionTimeout, c.MasterLease)
 	}
-	if got := c.Source("master-lease"); got != "default, 1.5 × heartbeat-timeout" {
+	if got := c.Source("master-lease"); got != "default, 1.3 × heartbeat-timeout" {
 		t.Errorf("source of the lease: %q", got)
 	}
 }

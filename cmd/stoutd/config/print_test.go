@@ -27,7 +27,7 @@ func TestWriteTable(t *testing.T) {
 		"SETTING VALUE SOURCE",
 		"id r2 flag --id",
 		"replica r2=127.0.0.1:7202,http://127.0.0.1:7102 flag --replica",
-		"master-lease 450ms default, 1.5 × heartbeat-timeout",
+		"master-lease 390ms default, 1.3 × heartbeat-timeout",
 		"heartbeat-timeout 300ms environment STOUTD_HEARTBEAT_TIMEOUT",
 		"api-cert - default",
 		"allow-origin https://ui.example.com flag --allow-origin",

@@ -234,7 +234,7 @@ func (v *validator) timings() {
 		v.refuse(&c.ElectionTimeout, "%s: candidates would give up before the others suspect the master", heartbeat)
 	}
 	if c.MasterLease < c.HeartbeatTimeout {
-		v.refuse(&c.MasterLease, "%s: a master could lose its lease before any replica suspects it; one and a half times heartbeat-timeout is a good value", heartbeat)
+		v.refuse(&c.MasterLease, "%s: a master could lose its lease before any replica suspects it; 1.3 times heartbeat-timeout is a good value", heartbeat)
 	}
 	if c.StaleFor < min(c.MasterLease, lease.MaxTerm) {
 		v.refuse(&c.StaleFor, "shorter than master-lease (%s, %s): replicas would refuse stale reads although the master is well", c.MasterLease, c.Source("master-lease"))

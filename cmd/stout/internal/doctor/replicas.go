@@ -21,7 +21,7 @@ const (
 	defaultDrift = 0.01
 	// leaseOverHeartbeat is the default of master-lease in heartbeat-timeouts,
 	// which replicas do not report either.
-	leaseOverHeartbeat = 1.5
+	leaseOverHeartbeat = 1.3
 )
 
 // Metrics that several checks evaluate.
