@@ -87,7 +87,7 @@ func TestConfigCommand(t *testing.T) {
 	for _, line := range []string{
 		"cell                     local                                     flag --cell",
 		"clock-drift              0.02                                      environment STOUTD_CLOCK_DRIFT",
-		"master-lease             455ms                                     default",
+		"master-lease             650ms                                     default",
 		"max-bytes                1GiB                                      default",
 	} {
 		if !strings.Contains(table, line+"\n") {

@@ -60,8 +60,8 @@
 //
 // The sum is 0.85 s, or 1.45 s after one split vote, and some milliseconds for
 // votes and the entry that opens the office. A master that ends, or is cut off,
-// skips the first step. The defaults (350 ms and 455 ms) would need 1.01 s, and
-// 1.71 s after a split vote.
+// skips the first step. The defaults (500 ms and 650 ms) would need 1.41 s, and
+// 2.41 s after a split vote.
 //
 // # The level of the cell
 //
