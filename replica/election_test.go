@@ -18,7 +18,7 @@ func TestSilentMasterIsSuspectedInTime(t *testing.T) {
 				leader := leads(t, cell.all)
 				time.Sleep(5 * heartbeat) // virtual
 				for _, w := range cell.wires {
-					w.voteDelay = heartbeat * 3 / 100
+					w.voteDelay.Store(int64(heartbeat * 3 / 100))
 				}
 				cell.cut(leader)
 				cut := time.Now()

@@ -77,16 +77,16 @@ func (d *memoryDisk) term(index uint64) uint64 {
 type memoryWire struct {
 	*raft.InmemTransport
 	votesOnly atomic.Bool
-	voteDelay time.Duration // of a message about votes
+	voteDelay atomic.Int64 // of a message about votes, in nanoseconds
 }
 
 func (w *memoryWire) RequestPreVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestPreVoteRequest, a *raft.RequestPreVoteResponse) error {
-	time.Sleep(w.voteDelay) // virtual
+	time.Sleep(time.Duration(w.voteDelay.Load())) // virtual
 	return w.InmemTransport.RequestPreVote(id, to, q, a)
 }
 
 func (w *memoryWire) RequestVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestVoteRequest, a *raft.RequestVoteResponse) error {
-	time.Sleep(w.voteDelay) // virtual
+	time.Sleep(time.Duration(w.voteDelay.Load())) // virtual
 	return w.InmemTransport.RequestVote(id, to, q, a)
 }
 
