@@ -179,15 +179,25 @@ func (r *Replica) Ready() <-chan struct{} { return r.ready }
 //     process may still read data that the disk has not stored.
 func (r *Replica) Failed() <-chan error { return r.failed }
 
-// Master waits until the cell has a master and returns the URL of its API.
+// Master waits until the cell has a master and returns the URL of its API. It
+// returns an error when ctx ends, or after the replica has stopped.
 func (r *Replica) Master(ctx context.Context) (string, error) {
 	select {
 	case <-r.ready:
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	at, err := r.master.Locate(ctx)
-	return at.URL, err
+	for { // Locate gives up after a while
+		at, err := r.master.Locate(ctx)
+		if err == nil || ctx.Err() != nil {
+			return at.URL, err
+		}
+		select {
+		case <-r.ended:
+			return "", err
+		default:
+		}
+	}
 }
 
 // Status returns a line for people about what the replica does. It fails, or hangs
