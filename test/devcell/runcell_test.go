@@ -35,7 +35,7 @@ func TestRunAgain(t *testing.T) {
 		t.Errorf("a second program runs the same cell: %v", err)
 	}
 	var view lockapi.Cell
-	if insist(t, http.MethodGet, url, lockapi.RouteCell, nil, &view); view.Lease.TermMS != 3000 {
+	if insist(t, http.MethodGet, url, lockapi.RouteCell, nil, &view); view.Lease.TermMS != 2600 {
 		t.Errorf("the flag of stoutd has no effect: the lease is for %d ms", view.Lease.TermMS)
 	}
 	insist(t, http.MethodPost, url, lockapi.RouteSessions, lockapi.SessionRequest{TTLMS: 600_000}, &session)
