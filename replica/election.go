@@ -20,25 +20,67 @@ import (
 func (r *Replica) suspectSilence() {
 	timer := time.NewTimer(r.opts.HeartbeatTimeout)
 	defer timer.Stop()
+	place := 0 // without a master it stays
+	var refused *raft.RequestPreVoteRequest
+	var instead <-chan time.Time
 	for suspected := false; ; {
 		select {
 		case <-timer.C:
+		case refused = <-r.refused:
+			before := place
+			if string(refused.ID) < string(r.self()) {
+				before--
+			}
+			instead = time.After(r.turns(before))
+			continue
+		case <-instead:
+			r.campaignInstead(refused)
+			continue
 		case <-r.quit:
 			return
 		}
-		patience := r.patience()
+		following := r.following()
+		if following {
+			place = r.place()
+		}
+		patience := r.patience(place)
 		left := patience - time.Since(r.raft.LastContact())
 		if suspected {
 			r.setTimeout(r.opts.libraryTimeout())
 		}
-		if suspected = r.following() && left <= 0; suspected {
+		if suspected = following && left <= 0; suspected {
 			r.setTimeout(r.opts.HeartbeatTimeout)
 		}
-		if left <= 0 || !r.following() {
+		if left <= 0 || !following {
 			left = patience
 		}
 		timer.Reset(left)
 	}
+}
+
+// refusedVote notes a candidate that this replica has refused. It never blocks.
+func (r *Replica) refusedVote(q *raft.RequestPreVoteRequest) {
+	select {
+	case r.refused <- q:
+	default:
+	}
+}
+
+// campaignInstead campaigns at once if a candidate was refused because its log
+// ends before this replica's. By itself the library waits for an election
+// time-out, although this replica is the one that can win. Replicas that refused
+// the same candidate take turns, too. It does nothing while this replica has a
+// leader, or asks for votes in the candidate's term already.
+func (r *Replica) campaignInstead(q *raft.RequestPreVoteRequest) {
+	term := r.raft.CurrentTerm()
+	last, err := r.lastStored()
+	longer := last.term > q.LastLogTerm || last.term == q.LastLogTerm && last.index > q.LastLogIndex
+	if err != nil || !longer || q.Term <= term || r.following() || r.raft.State() != raft.Candidate {
+		return
+	}
+	r.wire.Follow(term, r.quit)
+	r.setTimeout(r.opts.libraryTimeout())
+	r.setTimeout(r.opts.HeartbeatTimeout)
 }
 
 // libraryTimeout is the library's heartbeat time-out while it need not suspect
@@ -49,22 +91,35 @@ func (o *Options) libraryTimeout() time.Duration { return o.HeartbeatTimeout * 5
 // campaign at once split the votes, which costs another time-out or two. A
 // candidate is refused while a majority still believes in the master. So of the
 // other voters, in the order of their ids, all that are too few for a majority
-// wait for one time-out, and each later one for a turn more. Messages of a master
-// arrive at least once in a turn, but not everywhere at once: a turn is longer
-// than most such differences and an election together.
-func (r *Replica) patience() time.Duration {
-	_, leader := r.raft.LeaderWithID()
-	voters, before := 0, 0
+// wait for one time-out, and each later one for a turn more.
+func (r *Replica) patience(place int) time.Duration {
+	voters := 0
 	for _, s := range r.servers() {
 		if s.Suffrage == raft.Voter {
 			voters++
-			if s.ID != leader && s.ID < r.self() {
-				before++
-			}
 		}
 	}
-	turn := r.opts.libraryTimeout() - r.opts.HeartbeatTimeout
-	return r.opts.HeartbeatTimeout + turn*time.Duration(max(0, before+1-voters/2))
+	return r.opts.HeartbeatTimeout + r.turns(place+1-voters/2)
+}
+
+// place returns how many voters, other than the master, come before this replica
+// in the order of their ids.
+func (r *Replica) place() int {
+	_, leader := r.raft.LeaderWithID()
+	before := 0
+	for _, s := range r.servers() {
+		if s.Suffrage == raft.Voter && s.ID != leader && s.ID < r.self() {
+			before++
+		}
+	}
+	return before
+}
+
+// turns returns how long a number of turns takes. Messages of a master arrive at
+// least once in a turn, but not everywhere at once: a turn is longer than most
+// such differences and an election together.
+func (r *Replica) turns(n int) time.Duration {
+	return (r.opts.libraryTimeout() - r.opts.HeartbeatTimeout) * time.Duration(max(0, n))
 }
 
 // following reports whether this replica believes in another one as the leader.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // TestSilentMasterIsSuspectedInTime: the library alone takes nearly two
@@ -27,6 +29,39 @@ func TestSilentMasterIsSuspectedInTime(t *testing.T) {
 					t.Errorf("%d replicas: the next leader is there after %v, want a heartbeat time-out (%v) and up to a third", n, took, heartbeat)
 				}
 			})
+		}
+	}
+}
+
+// TestLongerLogCampaigns: the replica that suspects the master out of turn lacks
+// its last entry. The one that refuses it a vote campaigns at once.
+func TestLongerLogCampaigns(t *testing.T) {
+	const heartbeat = time.Second
+	for _, n := range []int{3, 4, 5} {
+		for behind := range n - 1 {
+			for range 5 {
+				synctest.Test(t, func(t *testing.T) {
+					cell := steered(t, n)
+					defer cell.close()
+					leader, epoch := lead(t, cell.all...)
+					others := without(cell.all, leader)
+					lacks := others[behind]
+					time.Sleep(5 * heartbeat) // virtual
+					for _, w := range cell.wires {
+						w.voteDelay.Store(int64(heartbeat * 3 / 100))
+					}
+					cell.cut(lacks)
+					leader.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("last")}})
+					synctest.Wait()
+					cell.cut(leader)
+					cell.link(others...)
+					cut := time.Now()
+					next := leads(t, others)
+					if took := time.Since(cut); next == lacks || took > heartbeat*3/2 {
+						t.Errorf("%d replicas: %s lacks an entry, and %s leads after %v, want another after up to %v", n, lacks.ID(), next.ID(), took, heartbeat*3/2)
+					}
+				})
+			}
 		}
 	}
 }

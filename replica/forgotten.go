@@ -36,8 +36,7 @@ func (r *Replica) remembers() error {
 	return r.quarantineIf(known.Forgotten(last.index, term))
 }
 
-// lastStored returns the last entry of the log or a snapshot, before the
-// library starts.
+// lastStored returns the last entry of the log or a snapshot.
 func (r *Replica) lastStored() (last position, err error) {
 	if last.index, err = r.disk.Logs.LastIndex(); err != nil {
 		return last, err

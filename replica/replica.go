@@ -56,6 +56,7 @@ type Replica struct {
 	transfer time.Duration // since when the library has refused entries because of a transfer; 0 = it has not
 	quit     chan struct{}
 	watching sync.WaitGroup
+	refused  chan *raft.RequestPreVoteRequest // candidates that were refused, see campaignInstead
 }
 
 // Start starts the replica of a member. It takes over the stores and the
@@ -65,6 +66,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	r := &Replica{
 		opts: o, stores: s, peers: p, promises: lease.NewPromises(o.Clock()),
 		failed: make(chan error, 1), changed: make(chan struct{}), quit: make(chan struct{}), vitals: newVitals(),
+		refused: make(chan *raft.RequestPreVoteRequest, 1),
 	}
 	r.snapshots = newSnapshotting(o.Logger, o.Clock, r.leads, &r.progress)
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, leave: runtime.Goexit}
@@ -155,7 +157,7 @@ func (r *Replica) correct() (err error) {
 	r.opts.Progress.Add("disk", r.disk.WritingFor)
 	r.fsm.waitCommitted, r.fsm.landed = r.disk.WaitCommitted, r.disk.Stored
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
-		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, IsStuckCandidate: r.clingsAsCandidate,
+		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, IsStuckCandidate: r.clingsAsCandidate, RefusedVote: r.refusedVote,
 		CommitLimit: r.fsm.publisher.publishedTo, Acknowledged: r.disk.Acknowledged, Committed: r.fsm.publisher.committed, Watched: r.fsm.publisher.events.Watched, Forgot: r.logForgotten,
 		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Compacted: r.disk.Compacted, Refused: r.logLost, Sent: r.snapshots.sent,
 	})

@@ -133,14 +133,21 @@ func (n *notices) wanted() bool {
 // quiet returns a message with entries for the library. If the library accepts
 // them and this replica has no watchers, the answer reports that.
 func (t Transport) quiet(m raft.RPC, quit <-chan struct{}) raft.RPC {
+	return answered(m, quit, func(a raft.RPCResponse) {
+		if r, ok := a.Response.(*raft.AppendEntriesResponse); ok && r.Success {
+			r.NoRetryBackoff = !t.opts.Watched()
+		}
+	})
+}
+
+// answered returns a message for the library whose answer passes through see.
+func answered(m raft.RPC, quit <-chan struct{}, see func(raft.RPCResponse)) raft.RPC {
 	to, answers := m.RespChan, make(chan raft.RPCResponse, 1)
 	m.RespChan = answers
 	go func() {
 		select {
 		case a := <-answers:
-			if r, ok := a.Response.(*raft.AppendEntriesResponse); ok && r.Success {
-				r.NoRetryBackoff = !t.opts.Watched()
-			}
+			see(a)
 			to <- a
 		case <-quit:
 		}

@@ -32,6 +32,9 @@ type Options struct {
 	// IsStuckCandidate reports whether the library campaigns although it knows a leader,
 	// and its term. May be nil. See Pass.
 	IsStuckCandidate func() (term uint64, clings bool)
+	// RefusedVote is called when this replica has refused a candidate its
+	// pre-vote. May be nil.
+	RefusedVote func(*raft.RequestPreVoteRequest)
 	// CommitLimit returns the highest index that messages may report as committed.
 	// This replica has applied it.
 	CommitLimit func() uint64

@@ -69,6 +69,9 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 				if !t.stepDown(quit) {
 					return
 				}
+				if t.opts.RefusedVote != nil {
+					m = t.reportRefusal(m, q, quit)
+				}
 			case *raft.TimeoutNowRequest:
 				if !t.caughtUp(quit) {
 					return
@@ -117,9 +120,21 @@ func (t Transport) stepDown(quit <-chan struct{}) bool {
 		return true
 	}
 	term, clings := t.opts.IsStuckCandidate()
-	if !clings {
-		return true
-	}
+	return !clings || t.Follow(term, quit)
+}
+
+// reportRefusal returns a message for the library whose refusal is reported.
+func (t Transport) reportRefusal(m raft.RPC, q *raft.RequestPreVoteRequest, quit <-chan struct{}) raft.RPC {
+	return answered(m, quit, func(a raft.RPCResponse) {
+		if r, ok := a.Response.(*raft.RequestPreVoteResponse); ok && !r.Granted {
+			t.opts.RefusedVote(q)
+		}
+	})
+}
+
+// Follow makes a library that campaigns in a term a follower without a leader.
+// It reports false if quit is closed first.
+func (t Transport) Follow(term uint64, quit <-chan struct{}) bool {
 	nobody := &raft.AppendEntriesRequest{
 		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, Term: term, PrevLogEntry: math.MaxUint64, PrevLogTerm: term,
 	}
