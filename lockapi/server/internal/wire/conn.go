@@ -26,8 +26,9 @@ type conn struct {
 	tlsState *tls.ConnectionState
 	meter    *meter
 
-	// For reads and writes that do not block; raw is nil if only net is usable.
-	raw               syscall.RawConn
+	// For reads and writes that do not block; nil if only net is usable. Over TLS
+	// there is only input.
+	input, raw        syscall.RawConn
 	tryRead, tryWrite func(fd uintptr) bool
 
 	// Owned by the goroutine that reads.
@@ -35,8 +36,6 @@ type conn struct {
 	lent     *buffer // buffer behind in; nil if in is empty
 	inErr    error   // error of tryRead
 	asked    string  // head of the request that begins
-	spares   bool    // see fill
-	first    [1]byte
 	deadline time.Time
 
 	out []byte // rest of a reply; owned by the goroutine that sends it

@@ -9,32 +9,59 @@ import (
 
 // openRaw sets up direct system calls if the connection supports them.
 func (c *conn) openRaw() {
-	nc, ok := c.net.(syscall.Conn)
+	nc, ok := c.under.(syscall.Conn)
 	if !ok {
 		return
 	}
-	if raw, err := nc.SyscallConn(); err == nil {
-		c.raw, c.tryRead, c.tryWrite = raw, c.readNow, c.writeNow
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return
+	}
+	c.input, c.tryRead = raw, c.readNow
+	if c.tls == nil {
+		c.raw, c.tryWrite = raw, c.writeNow
 	}
 }
 
 // readNow reads what has arrived. It reports whether it read something, or got
-// an end or an error.
+// an end or an error. Thus a goroutine that waits is not deep in package tls: its
+// stack stays small.
 func (c *conn) readNow(fd uintptr) bool {
 	b := buffers.Get().(*buffer)
-	n, err := syscall.Read(int(fd), b[:])
-	for err == syscall.EINTR {
-		n, err = syscall.Read(int(fd), b[:])
+	var n int
+	if c.tls == nil {
+		n, c.inErr = readFD(fd, b[:])
+	} else {
+		c.meter.fd, c.meter.now = fd, true
+		n, c.inErr = c.tls.Read(b[:])
+		c.meter.now = false
 	}
 	if n > 0 {
 		c.in, c.lent, c.inErr = b[:n], b, nil
 		return true
 	}
 	buffers.Put(b)
-	if c.inErr = err; err == nil {
-		c.inErr = io.EOF
+	if c.inErr == nil {
+		c.inErr = io.ErrNoProgress
 	}
-	return err != syscall.EAGAIN
+	return c.inErr != error(nothing{})
+}
+
+// readFD reads what has arrived, or returns the error nothing.
+func readFD(fd uintptr, b []byte) (int, error) {
+	n, err := syscall.Read(int(fd), b)
+	for err == syscall.EINTR {
+		n, err = syscall.Read(int(fd), b)
+	}
+	switch {
+	case n > 0:
+		return n, nil
+	case err == syscall.EAGAIN:
+		return 0, nothing{}
+	case err == nil:
+		return 0, io.EOF
+	}
+	return 0, err
 }
 
 // writeNow writes as much of c.out as the system accepts at once. It does not

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"cmp"
 	"io"
 	"sync"
 )
@@ -27,23 +26,13 @@ func (c *conn) take(n int) {
 	}
 }
 
-// fill waits for more bytes. If the input is empty, it holds a buffer only once
-// they have arrived. Over TLS that is so during a watch, which may take long: it
-// reads a single byte first.
+// fill waits for more bytes. If the input is empty, it usually holds a buffer only
+// once they have arrived.
 func (c *conn) fill() error {
-	switch {
-	case len(c.in) > 0 || c.raw == nil && !c.spares:
+	if len(c.in) > 0 || c.input == nil {
 		return c.more()
-	case c.raw == nil:
-		n, err := c.net.Read(c.first[:])
-		if n > 0 {
-			c.lent = buffers.Get().(*buffer)
-			c.in = append(c.lent[:0], c.first[0])
-			return nil
-		}
-		return cmp.Or(err, io.ErrNoProgress)
 	}
-	if err := c.raw.Read(c.tryRead); err != nil {
+	if err := c.input.Read(c.tryRead); err != nil {
 		return err
 	}
 	return c.inErr

@@ -121,9 +121,14 @@ type meter struct {
 	net.Conn
 	of   *conn // set only during the handshake
 	read int
+	fd   uintptr // of the connection, for a read that does not wait
+	now  bool    // such a read is under way
 }
 
 func (m *meter) Read(b []byte) (int, error) {
+	if m.now {
+		return readFD(m.fd, b)
+	}
 	n, err := m.Conn.Read(b)
 	if m.of != nil {
 		m.read += n
@@ -131,3 +136,11 @@ func (m *meter) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// nothing is the error of a read that does not wait while nothing has arrived.
+// Package tls can continue after it, because it is a temporary net.Error.
+type nothing struct{}
+
+func (nothing) Error() string   { return "nothing has arrived" }
+func (nothing) Timeout() bool   { return true }
+func (nothing) Temporary() bool { return true }

@@ -29,7 +29,6 @@ func (c *conn) watchDisconnect(k *call) {
 // Bytes from the caller are kept as the beginning of the next requests, up to
 // the size of a head. After the call it serves the connection.
 func (c *conn) watch(k *call) {
-	c.spares = true
 	for !c.isFull() {
 		if len(c.in) > 0 {
 			c.server.half.holds(c, c.held(), true)
@@ -61,7 +60,7 @@ func (c *conn) seen(err error) (under, over bool) {
 	defer c.mu.Unlock()
 	under = c.call != nil
 	c.ahead = under && err == nil
-	c.watching, c.spares = c.ahead, c.ahead
+	c.watching = c.ahead
 	c.over = c.over || err != nil
 	c.forgetDeadline()
 	return under, c.over
@@ -74,7 +73,6 @@ func (c *conn) isFull() bool { return len(c.in) >= max(c.server.MaxHeaderBytes, 
 // finds the bytes already read. If the call does not end in time, the
 // connection is closed.
 func (c *conn) flood(k *call) {
-	c.spares = false
 	c.server.half.holds(c, c.held(), true)
 	c.mu.Lock()
 	c.watching, c.ahead = false, false
