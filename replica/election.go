@@ -34,7 +34,7 @@ func (r *Replica) suspectSilence() {
 			instead = time.After(r.turns(before))
 			continue
 		case <-instead:
-			r.campaignInstead(refused)
+			suspected = r.campaignInstead(refused) || suspected
 			continue
 		case <-r.quit:
 			return
@@ -70,17 +70,19 @@ func (r *Replica) refusedVote(q *raft.RequestPreVoteRequest) {
 // ends before this replica's. By itself the library waits for an election
 // time-out, although this replica is the one that can win. Replicas that refused
 // the same candidate take turns, too. It does nothing while this replica has a
-// leader, or asks for votes in the candidate's term already.
-func (r *Replica) campaignInstead(q *raft.RequestPreVoteRequest) {
+// leader, or asks for votes in the candidate's term already. It reports whether it
+// has shortened the library's time-out.
+func (r *Replica) campaignInstead(q *raft.RequestPreVoteRequest) bool {
 	term := r.raft.CurrentTerm()
 	last, err := r.lastStored()
 	longer := last.term > q.LastLogTerm || last.term == q.LastLogTerm && last.index > q.LastLogIndex
 	if err != nil || !longer || q.Term <= term || r.following() || r.raft.State() != raft.Candidate {
-		return
+		return false
 	}
 	r.wire.Follow(term, r.quit)
 	r.setTimeout(r.opts.libraryTimeout())
 	r.setTimeout(r.opts.HeartbeatTimeout)
+	return true
 }
 
 // libraryTimeout is the library's heartbeat time-out while it need not suspect
