@@ -2,7 +2,9 @@
 
 package wire
 
+import "io"
+
 // openRaw does nothing: the connection is used through its methods.
 func (c *conn) openRaw() {}
 
-func readFD(uintptr, []byte) (int, error) { return 0, nothing{} }
+func readFD(uintptr, []byte) (int, error) { return 0, io.ErrNoProgress }

@@ -44,24 +44,20 @@ func (c *conn) readNow(fd uintptr) bool {
 	if c.inErr == nil {
 		c.inErr = io.ErrNoProgress
 	}
-	return c.inErr != error(nothing{})
+	return c.inErr != syscall.EAGAIN
 }
 
-// readFD reads what has arrived, or returns the error nothing.
+// readFD reads what has arrived. The error EAGAIN is a temporary net.Error, so
+// that package tls can continue after it.
 func readFD(fd uintptr, b []byte) (int, error) {
 	n, err := syscall.Read(int(fd), b)
 	for err == syscall.EINTR {
 		n, err = syscall.Read(int(fd), b)
 	}
-	switch {
-	case n > 0:
-		return n, nil
-	case err == syscall.EAGAIN:
-		return 0, nothing{}
-	case err == nil:
-		return 0, io.EOF
+	if n == 0 && err == nil {
+		err = io.EOF
 	}
-	return 0, err
+	return max(n, 0), err
 }
 
 // writeNow writes as much of c.out as the system accepts at once. It does not

@@ -136,11 +136,3 @@ func (m *meter) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
-
-// nothing is the error of a read that does not wait while nothing has arrived.
-// Package tls can continue after it, because it is a temporary net.Error.
-type nothing struct{}
-
-func (nothing) Error() string   { return "nothing has arrived" }
-func (nothing) Timeout() bool   { return true }
-func (nothing) Temporary() bool { return true }
