@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -269,6 +270,59 @@ func TestFirstRequestAfterAHandshake(t *testing.T) {
 		}
 		inner.Close()
 	})
+}
+
+// TLS records need not arrive one by one: a part of one, or several at once.
+func TestRecordsInPieces(t *testing.T) {
+	h := start(t, func() (net.Listener, func() (net.Conn, error)) {
+		l, dial := tcp()
+		ours, _ := configs()
+		return secured{l, ours}, dial
+	}, echo)
+	for _, most := range []int{1, 7, 1 << 20} {
+		inner, err := h.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &pieces{Conn: inner}
+		secure := tls.Client(p, protocol())
+		if err := secure.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		c := &client{secure, t, bufio.NewReader(secure)}
+		p.most = most
+		for range 3 {
+			c.sendAll(get("/a"))
+			c.sendAll(get("/b"))
+			p.flush()
+			c.want("200 GET /a")
+			c.want("200 GET /b")
+		}
+		inner.Close()
+	}
+}
+
+// pieces keeps what is written, once most is set, and then sends pieces of at
+// most that size.
+type pieces struct {
+	net.Conn
+	most int
+	kept []byte
+}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	if p.most == 0 {
+		return p.Conn.Write(b)
+	}
+	p.kept = append(p.kept, b...)
+	return len(b), nil
+}
+
+func (p *pieces) flush() {
+	for b := range slices.Chunk(p.kept, p.most) {
+		_, _ = p.Conn.Write(b)
+	}
+	p.kept = nil
 }
 
 // The input of handshakes counts as incomplete requests.
