@@ -11,8 +11,8 @@ import (
 // each is within drift of true time.
 func (d Drift) Between() float64 { return 2 * float64(d) / (1 - float64(d)) }
 
-// Sight is one look at another clock: it read Other at some moment after Sent
-// and before Came, which are on this clock.
+// Sight is one reading of another clock: that clock showed Other at a moment
+// after Sent and before Came. This clock measured Sent and Came.
 type Sight struct{ Sent, Came, Other time.Duration }
 
 // Rates bounds how fast another clock runs compared with this one, from sights
@@ -26,9 +26,9 @@ type Rates struct {
 }
 
 const (
-	// mostSights at sightsApart make two minutes. That is long enough for
-	// an error far below any drift, and is also how long a pause of the
-	// other clock is remembered.
+	// mostSights sights, each sightsApart from the next, cover two minutes.
+	// This is long enough for an error far below any drift, and is also how
+	// long a pause of the other clock is remembered.
 	mostSights  = 128
 	sightsApart = 750 * time.Millisecond
 	// remembered is the maximum age of the last sight.

@@ -19,9 +19,9 @@ import (
 //     background and stalls no work.
 //  2. The master then reports its own sum in a second entry. Every replica that
 //     applies that entry compares it with its own sum.
-//  3. Both ride on batches that the master proposes anyway, one every quarter
-//     of its lease. They cost no entry of their own, and leave no trace in the
-//     state.
+//  3. Both are commands in batches that the master proposes anyway, one every
+//     quarter of its lease. They need no entry of their own, and do not change
+//     the state.
 //
 // Some cases:
 //
@@ -42,9 +42,9 @@ const (
 	// checksumShare bounds the cost: summing takes at most 1/checksumShare of
 	// the time.
 	checksumShare = 100
-	// reportAfter is the time from a mark until its sum is reported, so that
-	// the other replicas can sum in the same time. Summing is usually faster. A
-	// sum that is not ready then is reported when it is.
+	// reportAfter is the time from a mark until the master reports its sum. The
+	// other replicas sum in that time; they usually need less. If the master
+	// needs longer, it reports its sum later.
 	reportAfter = time.Second
 )
 

@@ -6,21 +6,22 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// By itself the library suspects a silent master only after one to three
-// heartbeat time-outs. It checks when a timer of one to two time-outs runs out.
-// That timer does not start at the master's last message. If it runs out a
-// little too early, the next check comes one to two time-outs later. Among the
-// replicas the later checks count, because a replica that still believes in the
-// master grants no vote or pre-vote. So a cell is without a master for nearly
-// two time-outs where one would do.
+// suspectSilence makes the library suspect a silent master after about one
+// heartbeat time-out. By itself the library needs one to three. It checks when
+// a timer of one to two time-outs runs out, and this timer does not start at
+// the master's last message. If it runs out a little too early, the next check
+// comes one to two time-outs later. A candidate must wait for a majority to
+// check, because a replica that still believes in the master grants no vote or
+// pre-vote.
 //
-// So the library has a longer time-out, and suspectSilence shortens it when the
-// master is to be suspected. The library then acts as usual: it checks the
-// silence again, and asks for pre-votes before it disturbs other replicas.
+// So the library gets a longer time-out (libraryTimeout), and suspectSilence
+// shortens it when the master is to be suspected. The library then acts as
+// usual: it checks the silence again, and asks for pre-votes before it disturbs
+// other replicas.
 func (r *Replica) suspectSilence() {
 	timer := time.NewTimer(r.opts.HeartbeatTimeout)
 	defer timer.Stop()
-	place := 0 // without a master it stays
+	place := 0 // it keeps its value while there is no master
 	var refused *raft.RequestPreVoteRequest
 	var instead <-chan time.Time
 	for suspected := false; ; {
@@ -68,10 +69,10 @@ func (r *Replica) refusedVote(q *raft.RequestPreVoteRequest) {
 
 // campaignInstead campaigns at once if a candidate was refused because its log
 // ends before this replica's. By itself the library waits for an election
-// time-out, although this replica is the one that can win. Replicas that refused
-// the same candidate take turns, too. It does nothing while this replica has a
-// leader, or asks for votes in the candidate's term already. It reports whether it
-// has shortened the library's time-out.
+// time-out, although this replica is the one that can win. Replicas that
+// refused the same candidate take turns, too. It does nothing unless this
+// replica is itself a candidate without a leader, in a lower term than the
+// refused one. It reports whether it has shortened the library's time-out.
 func (r *Replica) campaignInstead(q *raft.RequestPreVoteRequest) bool {
 	term := r.raft.CurrentTerm()
 	last, err := r.lastStored()
@@ -89,11 +90,11 @@ func (r *Replica) campaignInstead(q *raft.RequestPreVoteRequest) bool {
 // the master.
 func (o *Options) libraryTimeout() time.Duration { return o.HeartbeatTimeout * 5 / 4 }
 
-// patience returns how long to wait before the master is suspected. Replicas that
-// campaign at once split the votes, which costs another time-out or two. A
-// candidate is refused while a majority still believes in the master. So of the
-// other voters, in the order of their ids, all that are too few for a majority
-// wait for one time-out, and each later one for a turn more.
+// patience returns how long to wait before the master is suspected. Replicas
+// that campaign at once split the votes, which costs another time-out or two.
+// Until a majority suspects the master, a candidate is refused anyway. So the
+// first voters by place, too few for a majority, wait for one time-out. Each
+// later voter waits one turn longer than the voter before it.
 func (r *Replica) patience(place int) time.Duration {
 	voters := 0
 	for _, s := range r.servers() {
@@ -117,9 +118,9 @@ func (r *Replica) place() int {
 	return before
 }
 
-// turns returns how long a number of turns takes. Messages of a master arrive at
-// least once in a turn, but not everywhere at once: a turn is longer than most
-// such differences and an election together.
+// turns returns how long a number of turns takes. A master sends at least one
+// message in a turn. The messages reach the replicas at different times. A turn
+// is longer than most such differences and an election together.
 func (r *Replica) turns(n int) time.Duration {
 	return (r.opts.libraryTimeout() - r.opts.HeartbeatTimeout) * time.Duration(max(0, n))
 }

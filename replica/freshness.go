@@ -10,23 +10,23 @@ import (
 // shows that. The replica may have started a moment ago with its last snapshot,
 // or be far behind in the log.
 //
-// At a leader, an own entry shows it: a batch that was accepted, or a barrier.
-// When the entry was made, no later leader was elected yet; otherwise a
-// majority would not have stored the entry. So everything acknowledged before
-// that precedes the entry in the log.
+// At a leader, an entry that it proposed shows it: a batch that was accepted,
+// or a barrier. When the entry was made, no later leader was elected yet;
+// otherwise a majority would not have stored the entry. So everything
+// acknowledged before that precedes the entry in the log.
 //
 // At a follower, a report of a master in office shows it, once the state has
 // reached the reported entry and these hold:
 //
-//   - The message goes to the end of the master's log. A full message, as while
-//     a replica catches up, ends earlier, and so does the commit index it
-//     reports (rafttransport.MaxAppendEntries).
+//   - The message goes to the end of the master's log. While a replica catches
+//     up, a full message (rafttransport.MaxAppendEntries) ends earlier, and so
+//     does the commit index in it.
 //   - The state has that much, and an office that was opened in the leader's
 //     own term. So the leader is its master, and the state has everything of
 //     its predecessors.
 //   - More is committed than in the last report that counted. A master puts a
-//     batch into the log every quarter of its lease. One that is cut off, or
-//     wakes from a pause, repeats its earlier reports.
+//     batch into the log every quarter of its lease. A master that is cut off,
+//     or wakes from a pause, repeats its earlier reports.
 //
 // A restart needs one more argument:
 //
@@ -34,7 +34,8 @@ import (
 //     log or its snapshot, unless it led: then its disk may have been behind.
 //  2. In the term in which it led, no other leader can have reported a commit
 //     index.
-//  3. An office of a later term than that of the last entry covers all of that.
+//  3. A report from an office with a later term than the last entry covers all
+//     of that.
 //  4. A report of the same term covers it if it reaches as far as the last
 //     entry. A report that reaches less far may have been sent before the stop.
 //
@@ -54,15 +55,16 @@ type freshness struct {
 	counted uint64   // index of the last report that was reached
 }
 
-// position is the last entry of a log, or up to which entry a leader reports
-// all as committed, and when the report arrived.
+// position is the last entry of a log. For a leader's report, it is the entry
+// up to which all are committed, and when the report arrived.
 type position struct {
 	term, index uint64
 	at          time.Duration
 }
 
-// report records a leader's report. An earlier one of the same term is waited
-// for first; otherwise a newer unreached one would always take its place.
+// report records a leader's report. A report of the same term that the state
+// has not reached stays: otherwise each new report would replace it before it
+// counts.
 func (f *freshness) report(term, index uint64) {
 	late := term == f.before.term && index < f.before.index
 	if !late && index > f.counted && term >= f.present() && term > f.pending.term {
@@ -77,7 +79,7 @@ func (f *freshness) advance(applied, office uint64) {
 	f.check()
 }
 
-// check counts a report that was reached.
+// check counts the pending report once the state has reached it.
 func (f *freshness) check() {
 	if w := f.pending; w.index != 0 && w.index <= f.applied && w.term == f.office {
 		f.counted, f.pending = w.index, position{}

@@ -103,9 +103,9 @@ func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 	}
 }
 
-// Snapshot costs nothing, because states are immutable. A failed replica
-// returns an error: the library would store the snapshot under an index that
-// the state has not reached.
+// Snapshot returns the current state without a copy, because states are
+// immutable. On a failed replica it returns an error: the library would store
+// the snapshot under an index that the state has not reached.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.broken {
 		return nil, errFailed

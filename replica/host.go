@@ -46,8 +46,8 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 func (h *host) admit(o peerconn.Hello) (card []byte, err error) {
 	who := h.dir.Identity()
 	if o.Cell != who.Cell {
-		// The answer does not name this replica's cell: a stranger needs only the
-		// name to be given the rest.
+		// The answer does not name this replica's cell: without TLS, a stranger
+		// with the name can ask for the rest.
 		h.few.Warn().Str("from", fmt.Sprintf("%.80q", o.From)).Str("cell", fmt.Sprintf("%.80q", o.Cell)).Str("own_cell", who.Cell).Msg("a replica of another cell connected; is one of the two cell settings mistyped?")
 		return nil, fmt.Errorf("replica %s belongs to another cell than %.80q; its log names that cell", who.ID, o.Cell)
 	}

@@ -18,9 +18,9 @@ const CureLostChanges = "an older copy of another member's data directory was re
 	`keep every data directory unchanged, and see "When acknowledged changes are lost" in docs/operations.md`
 
 // lost ends this replica, which knows of committed entries that its master
-// lacks. If it followed, now or after a start, it would remove the last copy of
-// them. Before it ends it refuses what the master sends, so the master can
-// report it.
+// lacks. If it followed that master, now or after a restart, it would remove
+// the last copy of them. Before it ends it refuses the master's messages, so
+// that the master logs the fault.
 func (r *Replica) lost(why error) {
 	err := fmt.Errorf("%w; %s", why, CureLostChanges)
 	if !r.lacking.CompareAndSwap(nil, &err) {

@@ -104,7 +104,8 @@ func (r *Replica) ChangeMember(ctx context.Context, since uint64, change members
 	case membership.DemoteMember:
 		future = r.raft.DemoteVoter(id, since, changeTimeout)
 	case membership.MoveMember:
-		// Both keep the suffrage unchanged.
+		// AddNonvoter changes only the address of an existing member: a voter
+		// stays one.
 		future = r.raft.AddNonvoter(id, addr, since, changeTimeout)
 	}
 	select {
@@ -188,9 +189,10 @@ func (r *Replica) InfoFor(server string) admission.Info {
 	return card
 }
 
-// noteSnapshot records the configuration of the latest snapshot, because an
-// installed snapshot came without its entries. It reports whether that is done
-// for every state that was visible before.
+// noteSnapshot records the configuration of the latest snapshot:
+// StoreConfiguration does not receive the configurations of an installed
+// snapshot. It reports whether the configuration of every snapshot restored
+// before the call is recorded.
 func (r *Replica) noteSnapshot() (known bool) {
 	r.notingSnapshot.Lock()
 	defer r.notingSnapshot.Unlock()

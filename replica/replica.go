@@ -32,9 +32,9 @@ type Replica struct {
 	stores   datadir.Stores
 	peers    Peers
 	promises *lease.Promises
-	disk     *raftstore.Stores         // the stores, corrected for the library
+	disk     *raftstore.Stores         // stores, corrected for the library
 	taking   *progress.Step            // until the library's main loop has accepted what was submitted
-	wire     rafttransport.Transport   // and the transport
+	wire     rafttransport.Transport   // the transport, corrected for the library
 	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
 	vitals    *vitals
@@ -53,7 +53,7 @@ type Replica struct {
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced at each change of leadership
-	transfer time.Duration // since when the library has refused entries because of a transfer; 0 = it has not
+	transfer time.Duration // when the library began to refuse entries because of a transfer; 0 = it does not
 	quit     chan struct{}
 	watching sync.WaitGroup
 	refused  chan *raft.RequestPreVoteRequest // candidates that were refused, see campaignInstead
@@ -347,10 +347,10 @@ func (r *Replica) Barrier(ctx context.Context) error {
 	}
 }
 
-// Follow makes this replica give leadership away whenever it has it, until Close.
-// After its master has stopped, it still takes part in elections. If it won
-// one, the cell would have no master until Close. It tries less and less often:
-// two such replicas may have only each other.
+// Follow makes this replica give leadership away whenever it leads, until
+// Close. Its master has stopped, so the cell has no master while it leads; but
+// it still takes part in elections. The attempts become less frequent: two such
+// replicas may have only each other to transfer to.
 func (r *Replica) Follow() {
 	r.watching.Go(func() {
 		pause := r.opts.HeartbeatTimeout / 10

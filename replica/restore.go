@@ -32,7 +32,7 @@ func (s Saved) Index() uint64     { return s.state.Index }
 func (s Saved) Revision() uint64  { return s.state.Revision }
 func (s Saved) LastToken() uint64 { return s.state.LastToken() }
 
-// restoreEpoch is the instant from which floors count.
+// restoreEpoch is the instant at which RestoreFloor returns 0.
 var restoreEpoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // RestoreFloor returns the floor of tokens and revisions for a cell that is

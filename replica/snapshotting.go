@@ -14,10 +14,10 @@ import (
 	"github.com/stoutlock/stout/replica/rafttransport"
 )
 
-// snapshotting counts a replica's snapshots, and logs failed ones: the library
-// logs both at debug level, and retries. A fault is counted at its cause. A
-// follower that refuses a snapshot counts it itself. A follower that does not
-// answer at all is not a fault of the snapshot.
+// snapshotting counts a replica's snapshots and logs failed ones; the library
+// logs both only at debug level, and retries. The replica that causes a failure
+// counts it. So a follower that refuses a snapshot counts that itself. A
+// follower that does not answer at all is not a failure of the snapshot.
 type snapshotting struct {
 	clock func() time.Duration
 	leads func() bool    // whether the replica leads
@@ -69,8 +69,8 @@ func (s *snapshotting) notReceived() {
 	s.broken.Warn().Msg("a snapshot arrived incomplete: the master retries. Check the network between the replicas")
 }
 
-// read records an error for which a follower gets no snapshot. A snapshot that
-// the start skips is logged where it is found.
+// read records an error that keeps a follower from getting a snapshot. A
+// snapshot that the start skips is logged where it is found.
 func (s *snapshotting) read(err error) {
 	if err == nil || !s.leads() {
 		return

@@ -68,8 +68,8 @@ func Decide(self Self, answers map[string]Answer) Decision {
 	return self.found(answers)
 }
 
-// settled reports whether the directory is a member's for certain. It does not
-// depend on others, so a host that is down does not keep the rest from
+// settled reports whether the directory certainly belongs to a member. It needs
+// no answers from others, so a host that is down does not keep the rest from
 // starting.
 func (s Self) settled() bool { return s.CellID != "" && s.Replaced == 0 }
 
@@ -122,19 +122,18 @@ func (s Self) awaitCell(answers map[string]Answer) Decision {
 	return wait("to join cell %q, waiting for a member of it to answer: %s", s.Cell, list(missing))
 }
 
-// gone is passed to stranger, which then finds the reason why the directory is
-// no longer a member.
+// gone makes stranger derive from the card why the directory is no longer a
+// member.
 const gone = ""
 
-// FindReplaced is for a running replica without a leader. It reports whether
-// the others know that this directory is no longer a member. That is so if the
-// latest configuration they know does not list it, and they have applied the
-// log up to the last configuration in this replica's log. (That one may never
-// have been committed, and may come after all committed ones.) It ignores
-// answers from replicas that have not reached the index at which this directory
-// was admitted. Its own log may not reach that index either, and the others may
-// have restarted and not know yet what is committed. The caller must store the
-// returned identity durably, and end the replica.
+// FindReplaced reports whether the others know that this directory is no longer
+// a member. A running replica without a leader calls it. The newest answer
+// decides. Its configuration must not list this directory. It must have reached
+// the last configuration in this replica's log, which may be uncommitted. It
+// must also have reached the index at which this directory was admitted: a
+// replica that has restarted may not know yet that the entries up to there are
+// committed. The caller must store the returned identity durably, and end the
+// replica.
 func FindReplaced(self Self, answers map[string]Answer) (Decision, bool) {
 	latest, ok := newest(answers, self.CellID)
 	seen := max(latest.Applied, latest.ConfigIndex)
@@ -177,7 +176,7 @@ func (s Self) belong(answers map[string]Answer) (Decision, bool) {
 }
 
 // afresh continues with a new directory id. Under the old id the directory may
-// have shown a founding to others, or voted, without knowing it any more.
+// have shown a founding to others, or voted, and may have forgotten that.
 func (s Self) afresh(why string) Decision {
 	next := s.Identity
 	next.Founding, next.Directory = nil, s.NewDirectory()
@@ -197,7 +196,8 @@ func (s Self) stranger(card Info, happened string) Decision {
 	if card.ConfigIndex == 0 {
 		member = "gives its members only after it has a master"
 	}
-	// A joining replica is new, until the cell's members show otherwise.
+	// If the card has no configuration, assume that the cell has a member of
+	// this name, unless the replica joins.
 	known := card.ConfigIndex == 0 && !s.Joins
 	for _, m := range card.Members {
 		if name, directory := Split(m); name == s.ID {
@@ -241,8 +241,8 @@ func Foreign(answers map[string]Answer, cellID string) string {
 	return list(others)
 }
 
-// Known returns what the others know a directory to have stored. The latest
-// leader's record counts.
+// Known returns what the others know a directory to have stored. If the others
+// differ, the record of the highest term counts.
 func Known(answers map[string]Answer, cellID string) (latest Stored) {
 	for _, a := range answers {
 		if s := a.Info.Stored; a.Info.CellID == cellID && s.Term > latest.Term {
@@ -308,7 +308,8 @@ func differ(one, ones, other, others string) string {
 	return fmt.Sprintf("the found-token-files of %s and %s have different secrets", one, other)
 }
 
-// settle prepares, founds or gives up, after all others have answered.
+// settle decides after all others have answered: it prepares a founding, gives
+// one up, waits, or founds.
 func (s Self) settle(proposed Founding, answers map[string]Answer) Decision {
 	if s.Founding != nil && !slices.Equal(s.Founding, proposed) {
 		return s.afresh("the prepared founding cannot complete: " + s.changed(proposed))

@@ -5,9 +5,9 @@
 // others (Info).
 //
 // A member of a cell is a name *and* a directory (ServerID). When a disk is
-// wiped, its new directory is another server. So no member relies on what the
-// old directory has forgotten. The new one neither votes nor stores anything
-// before it is admitted.
+// wiped, its new directory is another server. So no member counts the votes and
+// entries of the old directory as the new one's. The new one neither votes nor
+// stores anything before it is admitted.
 //
 // # Founding
 //
@@ -34,13 +34,13 @@
 // anything.
 //
 // If others know a directory as a founder or a voter, and it does not know its
-// cell, then an older copy of it was put back. As that member it may have voted,
-// so it gives up its id as well. (A directory put back to between steps 2 and 3
-// looks like one that has crashed there, and resumes.)
+// cell, then an older copy of it was put back. As that member it may have
+// voted, so it gives up its id as well. (A copy made between steps 2 and 3
+// looks like a directory that crashed there, and resumes.)
 //
 // # Admission
 //
-// A replica waits, and reports so, if its name is a member's but its directory is
-// not, until a card of the cell lists its directory (master.Replace). So does a
-// replica with a member's directory that was replaced.
+// A replica waits, and reports so, if its name is a member's but its directory
+// is not, until a card of the cell lists its directory (master.Replace). A
+// replica also waits if its directory was a member's and has been replaced.
 package admission

@@ -50,8 +50,7 @@ func checkHighWater(dir string, r *manifest, next uint64) error {
 	return nil
 }
 
-// noteHighWater records how far the log has come. All of that is already on the
-// disk.
+// noteHighWater records how far the log on the disk reaches.
 func (f *Log) noteHighWater() error {
 	f.noting.Lock() // two snapshots may finish at once, and a note must never go back
 	defer f.noting.Unlock()

@@ -73,7 +73,7 @@ func (f *Log) DeleteRange(from, to uint64) error {
 		return err
 	}
 	if err := f.erase(from, to); err != nil {
-		return err // the manifest lists the deletion until it is done
+		return err // the manifest still lists the deletion, and the next start completes it
 	}
 	f.changes.Lock()
 	defer f.changes.Unlock()

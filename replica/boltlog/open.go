@@ -36,7 +36,7 @@ type Log struct {
 	opened bool // completely
 
 	transactions sync.Mutex // held over each transaction, and over both of a deletion; locked before changes. Guards failed
-	failed       error      // of a transaction: a later sync could report writes as stored that the disk has lost
+	failed       error      // of a transaction; none follows it: a later sync could report lost writes as stored
 	noting       sync.Mutex // of the high-water mark; locked before changes
 
 	changes  sync.Mutex               // guards wal, flushing and each change of manifest
@@ -95,7 +95,7 @@ func Open(dir string, founded, ahead bool) (*Log, error) {
 	return f.orNone(f.open(dir, checked, left, behind, ahead))
 }
 
-// orNone returns the file, or the error of opening it.
+// orNone returns the log, or nil and the error of opening it.
 func (f *Log) orNone(err error) (*Log, error) {
 	if err != nil {
 		return nil, err
@@ -189,8 +189,8 @@ func (f *Log) open(dir string, checked *manifest, left spans, behind []*raft.Log
 }
 
 // begin writes the manifest and the entries behind it again. The check may have
-// read the last transaction from memory although the disk has not kept it.
-// After that the write-ahead log is empty, and on or off according to ahead.
+// read the last transaction from the system's cache, and the disk may not have
+// it. Then the write-ahead log is empty; without ahead it is removed.
 func (f *Log) begin(dir string, behind []*raft.Log, ahead bool) error {
 	if !ahead {
 		err := f.transact(behind, func(r manifest) manifest { r.WAL = wal.Mark{}; return r })

@@ -10,10 +10,11 @@ import (
 )
 
 // bbolt has a checksum over each of its two meta pages and none over its data.
-// On a damaged file it panics, walks in circles, or silently misses entries. If
-// one meta page is damaged it uses the other, which is the file one transaction
-// ago. So the file is read here first, by the rules of the format and trusting
-// no value in it (go.etcd.io/bbolt internal/common, format version 2).
+// On a damaged file it panics, loops forever, or silently misses entries. If
+// one meta page is damaged it uses the other, which shows the file before the
+// last transaction. So checkLog reads the file first, by the rules of the
+// format, and trusts no value in it (go.etcd.io/bbolt internal/common, format
+// version 2).
 
 const (
 	boltMagic   = 0xED0CDAED

@@ -40,7 +40,7 @@ type Dir struct {
 // process may have it open: see Lock.
 func Open(path, cell, id string) (*Dir, error) { return openIf(path, cell, id, openable) }
 
-// openIf is Open for a directory that may accepts.
+// openIf is Open with may as the check whether the directory can be opened.
 func openIf(path, cell, id string, may func(dir string) error) (*Dir, error) {
 	if err := may(path); err != nil {
 		return nil, err

@@ -17,10 +17,10 @@ import (
 //     too, and the replica would serve that state if elected.
 //   - A master that knows what a directory has forgotten may be gone by then.
 //
-// If all but the master were found to differ, they keep the cell from serving
-// until a person has looked: then the master is the odd one. Stop the master,
-// put its directory away, and restart the others without this file. Sums that
-// were reported before a start are not compared.
+// If all replicas but the master have this file, the master itself is probably
+// faulty, and the cell does not serve. The operator then stops the master, puts
+// its directory away, and restarts the others without this file. Sums that were
+// reported before a start are not compared.
 const quarantineFile = "quarantined.txt"
 
 // quarantine prevents a directory from being opened again.

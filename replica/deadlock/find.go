@@ -52,19 +52,20 @@ func Find(ctx context.Context, s *state.State, most int) ([]Cycle, error) {
 	return found, nil
 }
 
-// node is a waiting session or an obstacle. A session leads to the obstacles in
-// its way, and an obstacle to the sessions of its holds. Thousands of sessions
-// that wait for the same holders share one obstacle. So the graph is as large
-// as the queues and their holders together, not as the number of pairs.
+// node is a waiting session or an obstacle. Links lead from a session to the
+// obstacles in its way, and from an obstacle to the sessions of its holds.
+// Thousands of sessions that wait for the same holders share one obstacle. So
+// the graph grows with the waits and holds, not with the pairs of waiter and
+// holder.
 type node struct {
 	to     []*node
-	gone   bool      // it blocks no session
+	gone   bool      // a session that can proceed, or an obstacle that no longer blocks
 	of     *vertex   // nil for an obstacle
 	parted *obstacle // nil for a session
 
 	index, low int // for Tarjan's search; index is 0 before the visit
 	open       bool
-	knot       int // number of its knot
+	knot       int // number of its knot, see knots
 
 	from *node // the node before it on a shortest path
 	walk int   // number of the search for that path
@@ -77,7 +78,7 @@ type vertex struct {
 	waits  []waiting
 	stuck  int         // number of waits that remain blocked; 0 for a session that can proceed
 	in     []*obstacle // the obstacles that it is part of, once for each hold
-	caught bool        // a cycle shows it
+	caught bool        // a cycle that was found contains it
 }
 
 // waiting is a blocked queue position.
@@ -92,7 +93,7 @@ type obstacle struct {
 	holds   []*state.Hold
 	any     bool      // it suffices that one hold is released
 	stays   int       // number of holds of blocked sessions
-	holdsUp []*vertex // once for each wait
+	holdsUp []*vertex // the sessions that it blocks, once for each wait
 }
 
 // graph holds the waiting sessions and their obstacles.
@@ -162,7 +163,7 @@ func (g *graph) add(s *state.State, queue []*state.Wait) {
 	}
 	for _, w := range queue {
 		if w.Mode == state.Exclusive {
-			in = held // also of all after it
+			in = held // it blocks all later waiters, too
 		}
 		g.waits(w, in)
 	}

@@ -5,13 +5,12 @@
 // returns, and a restore empties it. The ring is not part of the state, so it
 // costs neither snapshot nor agreement. If it does not reach back far enough,
 // it returns [Compacted]. A watcher needs only a revision: it reads from there
-// when [Ring.Changed] notifies it. A slow watcher does not delay anything.
+// when [Watch.Ready] has a value. A slow watcher does not delay anything.
 //
 // An event takes some 150 bytes plus its stat or grant, and never the content
-// of a file. A read holds the ring's mutex only to copy a slice header, and
-// examines the events without it. That is one comparison of bits for an event
-// of another type, otherwise one map look-up and one binary search. It examines
-// only events after the watcher's revision. An event wakes the watches with a
-// matching filter and a principal that may read its node. That right is looked
-// up once per principal.
+// of a file. A read holds the ring's mutex only to copy a slice header. Without
+// it, the read examines the events after the watcher's revision. An event of
+// another type costs one comparison of bits, any other one map look-up and one
+// binary search. An event wakes the watches with a matching filter and a
+// principal that may read its node. The right is looked up once per principal.
 package events

@@ -17,9 +17,9 @@ type Ring struct {
 	fresh     []Event // room of Append
 
 	// mu guards the fields below. It is held to exchange or copy the slice,
-	// never to search it. Elements are written once, after the end that every
-	// earlier reader knows, and elements in front are never cleared. So a
-	// reader needs no lock for a slice that it has copied.
+	// never to search it. Each element is written once, behind the end of every
+	// copied slice, and dropped elements are not cleared. So a reader needs no
+	// mutex for its copy.
 	mu        sync.Mutex
 	events    []Event // in revision order, complete except at the front
 	bytes     int64   // of events
@@ -34,8 +34,8 @@ type Ring struct {
 
 // New returns an empty ring that begins after the given revision, the revision
 // of the state with which the replica begins. It keeps at most maxEvents events
-// of together about maxBytes. A ring without room sends every reader that is
-// behind to read the state.
+// of together about maxBytes. If it can keep no events, a Read from before its
+// last revision returns Compacted.
 func New(maxEvents int, maxBytes int64, revision uint64) *Ring {
 	return &Ring{maxEvents: maxEvents, maxBytes: maxBytes, floor: revision, reached: revision, published: revision}
 }

@@ -81,7 +81,7 @@ func (w *Watch) Read(after uint64, limit int) (found []Event, upTo uint64, err e
 	defer r.mu.Unlock()
 	switch w.clear = upTo; {
 	case r.floor > r.published: // the ring may have forgotten events and not published that; wakeAll will wake the watch
-		w.first = upTo + 1 // perhaps
+		w.first = upTo + 1 // as if a later event passed
 	case r.published <= upTo:
 		w.first = 0
 	default: // the limit was reached, or more was published in the meantime

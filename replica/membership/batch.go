@@ -2,11 +2,14 @@ package membership
 
 import "errors"
 
-// Possible outcomes of an unanswered batch or change.
+// Outcomes of a batch, or of a change of the membership, that is not known to
+// have succeeded.
 var (
-	// ErrNotApplied reports that it has had, and will have, no effect.
+	// ErrNotApplied reports that the batch or change has no effect, and will
+	// have none.
 	ErrNotApplied = errors.New("not applied")
-	// ErrUnknown reports that it may have taken effect, or still may.
+	// ErrUnknown reports that the batch or change may have an effect, now or
+	// later.
 	ErrUnknown = errors.New("outcome unknown")
 )
 

@@ -26,7 +26,8 @@
 // connection beyond a bound is closed, never left waiting. Package msglimit
 // bounds Raft's messages.
 //
-// Without TLS the hello proves nothing. Any caller that reaches the port learns
-// the cell's name and id, and its members, and can claim to be one of them.
-// With TLS a caller needs a certificate of the cell to learn any of that.
+// Without TLS the hello proves nothing. Any caller that reaches the port and
+// knows the cell's name learns the cell's id and members, and can claim to be
+// one of them. With TLS a caller needs a certificate of the cell to learn any
+// of that.
 package peerconn

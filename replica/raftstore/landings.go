@@ -9,9 +9,9 @@ import (
 	"github.com/stoutlock/stout/internal/metric"
 )
 
-// landings record, for a leader's last own entries, when each was submitted to
-// its disk and when it was written. Index and term identify an entry: another
-// entry may replace one that was never committed.
+// landings record, for the last entries that this replica proposed as leader,
+// when each was submitted to its disk and when it was written. Index and term
+// identify an entry: another entry may replace one that was never committed.
 type landings struct {
 	mu   sync.Mutex
 	last [CacheSize]landing // by index

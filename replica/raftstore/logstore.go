@@ -73,9 +73,9 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// look discards the rest of a log that does not continue from its latest
-// snapshot. A crash came before the library discarded it, or an earlier release
-// kept it. A damaged snapshot does not count.
+// look discards log entries that do not continue from the latest snapshot. A
+// crash may have come before the library discarded them, or an earlier release
+// may have kept them. If the snapshot is damaged, look discards nothing.
 func (s *logStore) look(log raft.LogStore) error {
 	metas, err := s.snapshots.List()
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 //     be in no log any more, and the library panics when it looks for them
 //     (found by the simulator). The leader receives a failure, and continues
 //     from the follower's position.
-//  2. It finishes no own snapshot that a received one has overtaken. The
-//     library would take the end of its own for that of the latest, and the
-//     replica would report and vote as if it were less advanced (found by the
-//     simulator).
+//  2. It finishes no snapshot of its own that a received one has overtaken.
+//     Otherwise the library would use the earlier end as the end of the latest
+//     snapshot. The replica would then report and vote as if it were less
+//     advanced (found by the simulator).
 //  3. It begins no snapshot before the log has the snapshot's entries on disk,
 //     because the log is cut up to there. A leader may have applied entries
 //     that only others have stored (see asyncLog). The library takes its own
@@ -41,7 +41,8 @@ func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c 
 	return &forwardSink{sink, s, index}, nil
 }
 
-// isLast returns an error if no snapshot may end at index.
+// isLast returns ErrOvertaken if the store has a snapshot that ends behind
+// index.
 func (s forwardOnly) isLast(index uint64) error {
 	metas, err := s.List()
 	if err == nil && len(metas) > 0 && index < metas[0].Index {

@@ -44,8 +44,8 @@ type acknowledged struct {
 	upTo   map[raft.ServerID]uint64
 	errors map[raft.ServerID]error  // why a follower is sent no more messages
 	count  map[raft.ServerID]uint64 // number of answers received
-	calls  uint64                   // number of answers of all
-	last   map[raft.ServerID]uint64 // calls at the last answer
+	calls  uint64                   // number of answers received from all followers
+	last   map[raft.ServerID]uint64 // value of calls at the follower's last answer
 	refuse map[raft.ServerID]error  // why a follower accepts no entries
 }
 

@@ -80,8 +80,9 @@ func (a addressed) at(id raft.ServerID, target raft.ServerAddress) raft.ServerAd
 	return Address(string(id), addr)
 }
 
-// Address returns the address of a member in the library's form, which the
-// configuration has too. The configuration accepts no address twice.
+// Address returns an address that names a member and where it is, as the
+// library and its configuration have it. The configuration accepts no address
+// twice.
 func Address(server, addr string) raft.ServerAddress {
 	return raft.ServerAddress(server + "@" + addr)
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // retrying keeps a leader from giving up on a follower that is down. Each
-// message that fails makes the library wait twice as long before the next, 10 s
-// in the end; heartbeats continue. A replica that has come back would get
+// message that fails makes the library wait twice as long before the next, up
+// to 10 s; heartbeats continue. A replica that has come back would get
 // heartbeats at once, but no entries for up to 10 s.
 //
 // Here a failed message is reported as failed once the follower has answered a

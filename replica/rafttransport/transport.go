@@ -45,8 +45,8 @@ type Options struct {
 	// reports that the message goes to the end of that leader's log, so its
 	// commit index is not cut off.
 	Committed func(term, index uint64, last bool)
-	// Watched reports whether anybody waits for what is committed here. May be nil:
-	// then somebody may.
+	// Watched reports whether watchers wait for what is committed here. If it
+	// is nil, some may.
 	Watched func() bool
 	// Forgot is called, once for each, with a follower that has lost what it
 	// acknowledged.
@@ -217,8 +217,8 @@ func (t Transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, q *ra
 // term no other replica changes its log. So if it still leads, the message's
 // view of the log is from its own term. The check is needed because the
 // library's goroutine may compose the next message after that term. By then
-// entries may have been replaced, or the message may precede a snapshot that
-// was installed since and show nothing any more of what is committed.
+// entries may have been replaced. Or the message may lie before a snapshot that
+// was installed since, and no longer shows what is committed.
 func (t Transport) check(q *raft.AppendEntriesRequest) error {
 	if !t.opts.Leads(q.Term) {
 		return fmt.Errorf("this replica no longer leads in term %d", q.Term)

@@ -98,7 +98,7 @@ func (op *Acquire) size() int {
 	return n
 }
 
-// would alone decides whether a session gets a lock.
+// would decides whether a request gets its lock at once.
 func (op *Acquire) would(s *State) (Result, bool) {
 	if len(op.With) > 0 {
 		return op.wouldSet(s)
@@ -118,7 +118,7 @@ func (op *Acquire) would(s *State) (Result, bool) {
 	switch {
 	case r.Verdict == Held:
 		return r, true
-	case r.Verdict == Busy && position == 1 && n.DelayID == 0 && n.admits(op.Mode, op.Limit): // it overtakes the queue
+	case r.Verdict == Busy && position == 1 && n.DelayID == 0 && n.admits(op.Mode, op.Limit): // its priority puts it before all waiters
 		return AcquireResult{Verdict: Held}, true
 	case r.Verdict == Conflict, op.Wait == NoWait:
 		return r, false

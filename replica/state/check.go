@@ -17,8 +17,9 @@ import (
 //   - an exclusive holder is alone, and shared holders never exceed their limit
 //   - every hold and every wait belongs to a live session
 //   - a session and handle have at most one claim on a path, and it is stored
-//   - the queue advances when it can: the lock never admits its head, nor do all
-//     locks of a set that is the head of each
+//   - each queue has advanced as far as it can: no lock admits the head of its
+//     queue; if the head is a set and heads all its queues, one of its locks
+//     does not admit it
 //   - a wait for several locks is in the queue of each
 //   - all shared holders and shared waiters of a lock agree on the limit
 //   - no token is given twice or exceeds the counter, no number exceeds the

@@ -5,7 +5,7 @@ package state
 // alone and not on the master's memory, so repeating the call returns the same.
 type Failure struct {
 	Step     int         `cbor:"1,keyasint"`           // its index in the branch taken, from 0
-	Why      Verdict     `cbor:"2,keyasint"`           // Failed: a file's condition; TooLong: MaxResults; else the verdict of an Acquire
+	Why      Verdict     `cbor:"2,keyasint"`           // Failed: a file's condition; TooLong: MaxResults; Busy: MaxDeleted; Denied: a right; else the verdict of an Acquire
 	Current  *File       `cbor:"3,keyasint,omitempty"` // as it is now; nil if there is no file
 	Mismatch Mismatch    `cbor:"4,keyasint,omitempty"`
 	Whole    bool        `cbor:"5,keyasint,omitempty"` // Current has its content

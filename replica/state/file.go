@@ -33,8 +33,8 @@ const MaxContent = 256 << 10
 // is new.
 type FileChanged struct {
 	File *File
-	// OldPrincipal and OldSize are those of the file before, if it is not
-	// new. The file itself is not kept: it may be large.
+	// OldPrincipal and OldSize describe the file before the write; they are
+	// zero for a new file. The old file itself is not kept: it may be large.
 	OldPrincipal string
 	OldSize      int
 }

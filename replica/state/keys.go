@@ -198,7 +198,7 @@ func (op *ChangeKeys) certain(s *State) bool {
 	return false
 }
 
-// acquire is what a KeyLock does to the lock.
+// acquire returns the request for the lock that a KeyLock makes.
 func (k *KeyStep) acquire() *Acquire {
 	return &Acquire{Session: k.Session, Path: k.Path, Mode: Exclusive, DelayMS: k.DelayMS}
 }
@@ -321,7 +321,7 @@ func (k *KeyStep) lock(e *editor, now Key) (keys []Key, why Verdict) {
 			return nil, Busy
 		}
 		n := e.node(k.Path)
-		e.grant(&n, op.wait(n.Path, 0, nil, 0), false).Key = k.Ending // the hold is new: only this command knows it
+		e.grant(&n, op.wait(n.Path, 0, nil, 0), false).Key = k.Ending // no reader has this new hold yet, so it may be changed
 		locks = now.locks() + 1
 	}
 	return e.writeKey(k, locks, false), 0
@@ -413,7 +413,7 @@ func (e *editor) dropKey(f *File) {
 	for h = range e.Holders(f.Path) {
 		break
 	}
-	if h != nil && h.Key != NoKey { // then it is the only one
+	if h != nil && h.Key != NoKey { // it is exclusive, so the lock has no other hold
 		e.removeHold(h, Forced)
 		e.lose(h, LostByTransaction)
 		e.settle(f.Path)

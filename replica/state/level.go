@@ -18,8 +18,8 @@ const Level = 7
 // operation removes the rules below a path.
 const levelRights = 4
 
-// ChecksNames reports whether a Write may name a principal in Judged, for a
-// check of its right to write the sequential name.
+// ChecksNames reports whether a Write may set CheckedFor, for a check of that
+// principal's right to write the sequential name.
 func (s *State) ChecksNames() bool { return s.Level >= levelRights }
 
 // RaiseLevel raises the cell's level.

@@ -292,7 +292,8 @@ func (e *editor) dropClaim(k claimKey) {
 	e.bytes -= BytesOfClaim(k.path, k.handle)
 }
 
-// dropHold ends a hold, and changes or deletes the file if it is one of a key.
+// dropHold ends a hold. If it is a hold of a key, dropHold also changes or
+// deletes the key's file.
 func (e *editor) dropHold(h *Hold, why Reason) {
 	e.removeHold(h, why)
 	e.endKey(h, why)

@@ -24,7 +24,8 @@ func (s *State) Bytes() int64 { return s.bytes + s.policy.Size() }
 // Bytes estimates the memory of the session, without its claims and answers.
 func (op *OpenSession) Bytes() int64 { return bytesOfSession(op.Name, op.Key, op.Meta) }
 
-// OwnBytes is Bytes without losses: forced releases leave those.
+// OwnBytes is Bytes without the session's losses, which other callers cause by
+// forced releases.
 func (v *Session) OwnBytes() int64 { return bytesOfSession(v.Name, v.Key, v.Meta) }
 
 // Bytes estimates the memory of the session, without its claims and answers.

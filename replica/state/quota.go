@@ -2,7 +2,8 @@ package state
 
 import "github.com/stoutlock/stout/replica/state/access"
 
-// levelQuotas is the first level with quotas of principals.
+// levelQuotas is the first level with quotas of principals, with priorities of
+// waits, and with an Acquire of several locks.
 const levelQuotas = 6
 
 // PutQuota sets the quota of a principal or group. The result is Done, Full, or

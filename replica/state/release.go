@@ -35,7 +35,8 @@ func (op *Release) do(e *editor, r Result) Result {
 	return r
 }
 
-// end ends the claim. If that is not its session's doing, the session loses the hold.
+// end ends the claim. If another principal or an operator ends it, the session
+// records the loss of the hold.
 func (op *Release) end(e *editor, lost LossReason) {
 	why := e.gives(op.Session)
 	if op.Forced {
@@ -47,8 +48,8 @@ func (op *Release) end(e *editor, lost LossReason) {
 	e.drop(claimKey{op.Session, op.Path, op.Handle}, why, lost)
 }
 
-// drop ends an existing claim, a wait with all of its set, and hands its lock on. The session loses a hold unless
-// lost is 0.
+// drop ends an existing claim, or all waits of a set, and grants the lock to
+// the next waiter. If lost is not 0, the session records the loss of the hold.
 func (e *editor) drop(key claimKey, why Reason, lost LossReason) {
 	has, _ := e.claims.Get(key)
 	if has.hold == nil {

@@ -153,7 +153,7 @@ func (e *editor) endSession(id string, why Reason, delays bool) {
 			}
 			touched = append(touched, h.Path)
 		} else {
-			e.dropPart(w) // the walk comes to the other parts of a set
+			e.dropPart(w) // the walk reaches the other parts of a set by itself
 			touched = append(touched, w.Path)
 		}
 	}

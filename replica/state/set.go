@@ -95,8 +95,8 @@ func (op *Acquire) doSet(e *editor, r AcquireResult) Result {
 	return r
 }
 
-// stored returns a wait as a snapshot has it: only the wait for the first path of
-// a set lists all paths, the others only the first.
+// stored returns a wait in the form that a snapshot has. The wait for the first
+// path of a set lists all paths; the others list only the first path.
 func (w *Wait) stored() *Wait {
 	if w.Set == nil || w.Path == w.Set[0] {
 		return w

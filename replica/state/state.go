@@ -25,8 +25,8 @@ type header struct {
 	Term    uint64 `cbor:"2,keyasint"` // raft term of that entry
 	Epoch   uint64 `cbor:"3,keyasint"` // each office raises it by one
 	Office  Office `cbor:"4,keyasint"`
-	Counter uint64 `cbor:"6,keyasint"` // of tokens; number 5 was an unused part of tokens
-	Seq     uint64 `cbor:"7,keyasint"` // of waits, delays and events
+	Counter uint64 `cbor:"6,keyasint"` // the last fencing token given; number 5 is no longer used
+	Seq     uint64 `cbor:"7,keyasint"` // the last number given to a wait, a lock-delay or an event
 	Now     int64  `cbor:"8,keyasint"` // highest command time so far
 	// Members is the table that a master noted last. It is never changed in
 	// place.
@@ -223,8 +223,8 @@ func (s *State) WaitsBelow(path string) iter.Seq[*Wait] {
 	}
 }
 
-// Claims walks the holds and waits of one session in path order. Each pair has
-// one of the two and nil.
+// Claims walks the holds and waits of one session in path order. In each pair,
+// either the hold or the wait is nil.
 func (s *State) Claims(session string) iter.Seq2[*Hold, *Wait] {
 	return func(yield func(*Hold, *Wait) bool) {
 		for c := range s.claims.From(claimKey{session: session}) {
@@ -236,8 +236,8 @@ func (s *State) Claims(session string) iter.Seq2[*Hold, *Wait] {
 }
 
 // Position returns a wait's queue position: 1 = next, 0 if it is not in the
-// queue. That of a set is the last that it has in any queue. Position walks
-// each queue up to it.
+// queue. For a set, it is the largest position in any of its queues. Position
+// walks each queue up to the wait.
 func (s *State) Position(w *Wait) (last int) {
 	for part := range s.parts(w) {
 		n := 0

@@ -13,7 +13,7 @@ type pending struct {
 	mu       sync.RWMutex // guards what follows
 	taken    []*raft.Log
 	flushing []*raft.Log
-	latest   map[uint64]*raft.Log // of both, by index
+	latest   map[uint64]*raft.Log // the latest entry at each index, of taken and flushing
 }
 
 // add copies the entries, because the library may change its own.
