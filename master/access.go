@@ -45,7 +45,8 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 	})
 }
 
-// errPolicyFull returns the refusal of a change because the policy has a bound.
+// errPolicyFull returns the refusal of a change for which the policy has no
+// room.
 func errPolicyFull(p *access.Policy, op state.Operation) error {
 	quota, used, most := "group-members", int64(access.MaxReach), int64(access.MaxReach)
 	switch op.(type) {
@@ -61,7 +62,7 @@ func errPolicyFull(p *access.Policy, op state.Operation) error {
 	return lockapi.TooMany(quota, used, most, "the limit on rules, groups or group members is reached (%d rules, %d groups)", access.MaxRules, access.MaxGroups)
 }
 
-// reserveRule reserves quota for a rule. The rules of operators are unlimited.
+// reserveRule reserves quota for a PutRule of a caller that is not an operator.
 func (o *office) reserveRule(by *Caller, op state.Operation) (quota.Reservation, error) {
 	put, ok := op.(*state.PutRule)
 	if s := o.log.State(); !ok || !s.AccessOn || s.Policy().Operates(by.who().Identity()) {
@@ -331,7 +332,7 @@ func (m *Master) DisableAccess(_ context.Context, by *Caller, _ *lockapi.Disable
 // AccessOn reports whether access is on, as far as this replica knows.
 func (m *Master) AccessOn() bool { return m.log.State().AccessOn }
 
-// GetWhoAmI returns the principal that the caller counts as.
+// GetWhoAmI returns the caller's principal.
 func (m *Master) GetWhoAmI(ctx context.Context, q *Read, c *lockapi.GetWhoAmI) (lockapi.WhoAmI, error) {
 	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.WhoAmI, error) {
 		who := q.Caller.who().Identity()

@@ -162,8 +162,8 @@ func (a *acquire) run(ctx context.Context) (lockapi.Grant, error) {
 }
 
 // decide returns the result of the request: from memory if it changes nothing,
-// else through the log. full is the quota that turned a call that wanted to
-// wait into one that was proposed without waiting.
+// else through the log. full is the quota without room for the call's queue
+// position; the request was then proposed without waiting.
 func (a *acquire) decide() (r state.AcquireResult, full *quota.Excess, err error) {
 	if r, ok := a.fromMemory(); ok {
 		return r, nil, nil
@@ -173,7 +173,7 @@ func (a *acquire) decide() (r state.AcquireResult, full *quota.Excess, err error
 		return r, nil, err
 	}
 	defer a.o.quotas.Release(reserved)
-	op := a.op // which the log keeps
+	op := a.op // a copy, because the log keeps it
 	if full != nil {
 		op.Wait = state.NoWait
 	}

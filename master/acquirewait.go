@@ -9,8 +9,6 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// An acquire that has a position in the queue.
-
 // await waits for the grant of the wait seq. No other call withdraws that wait,
 // because this call is registered with its claim. position is the queue
 // position if the wait was just made, else 0.
@@ -56,7 +54,7 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 // it.
 func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 	if errors.Is(refusal, lockapi.CodeNoMaster) {
-		return lockapi.Grant{}, errUnknown() // the place may be there for a successor
+		return lockapi.Grant{}, errUnknown() // the wait may still be queued, and a later master may grant it
 	}
 	s := a.o.log.State()
 	if _, wait := a.key.in(s); wait != nil && wait.Seq == seq && wait.Keep && rights.MayWait(s, wait) && a.by.ended(s) {
@@ -78,7 +76,8 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 	return lockapi.Grant{}, refusal
 }
 
-// checkWait reads from the state what happened to the wait.
+// checkWait reports whether the wait has ended, by the state, and with which
+// answer.
 func (a *acquire) checkWait(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	s := a.o.log.State()
 	hold, wait := a.key.in(s)

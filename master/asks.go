@@ -37,7 +37,7 @@ func (o *Options) authorize(s *state.State, by *Caller) error {
 	return err
 }
 
-// may checks one right, and notes the session that the call adopts by it.
+// may checks one right, and sets by.adopts if the call adopts a session by it.
 func (by *Caller) may(s *state.State, ask *Ask) (others bool, err error) {
 	adopts, others, err := by.who().May(s, ask)
 	if adopts != "" {
@@ -94,7 +94,7 @@ func (o *office) adopt(by *Caller) error {
 	if by.Told != nil {
 		by.Told.Adopted = ""
 	}
-	if r == state.Conflict { // another one was first
+	if r == state.Conflict { // another principal has adopted it first
 		return by.who().Denied("none", "")
 	}
 	return nil

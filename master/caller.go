@@ -20,7 +20,7 @@ type (
 	Ask   = rights.Ask
 )
 
-// The rights; package rights says what each one needs.
+// The rights; see package rights.
 const (
 	Undecided   = rights.Undecided
 	NoCaller    = rights.NoCaller
@@ -40,8 +40,8 @@ const (
 	NameAt      = rights.NameAt
 )
 
-// Caller is the caller of a call, with the rights that the call needs. The zero
-// value is the cell itself, for what a master does unasked.
+// Caller is the caller of a call, with the rights that the call needs. A master
+// that acts by itself, as when it expires a session, uses the zero value.
 type Caller struct {
 	// Principal is the caller's proved identity and How its proof; empty
 	// without one. The log records it with the caller's changes

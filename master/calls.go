@@ -25,7 +25,7 @@ type Row struct {
 	Right   Right // the caller's right while access is on, at Path or in the cell
 	Audit   Audit
 	Reads   bool // changes nothing, and may be answered by a replica's own state
-	Own     bool // is always answered by that state
+	Own     bool // is always answered by a replica's own state
 	Repeats bool // has no effect that a repetition could double
 	Leads   bool // is served by any replica that leads, with or without an office
 	Frees   bool // keeps or frees what the caller has, and so has a quota of its own
@@ -60,8 +60,8 @@ type Outcome struct {
 // Do serves a call for a caller and checks the rights that the call's row
 // names. With stale, a read may be answered from this replica's own state;
 // every other call needs an office. The error is a *lockapi.Error. The answer
-// is nil for a call without one. A call whose answer takes milliseconds of CPU
-// to make waits for a turn first, see Turns.
+// is nil for a call without one. A call with an answer that takes milliseconds
+// of CPU waits for a turn first: see Turns.
 func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call) (answer any, out Outcome, err error) {
 	row := rows[reflect.TypeOf(c)]
 	if row == nil {

@@ -71,7 +71,7 @@ type EventWatch interface {
 }
 
 // WatchEvents makes a watch of this replica's own log. If the replica may not
-// answer from its own state, the error is that of Read.
+// answer from its own state, it returns the error of Read.
 func (m *Master) WatchEvents(f EventFilter) (EventWatch, error) {
 	s, _, err := m.ownState()
 	if err != nil {
@@ -189,7 +189,7 @@ func (w *eventWatch) visible(after uint64, limit int) ([]events.Event, uint64, e
 		if gone != nil {
 			return nil, upTo, errCompacted(gone)
 		}
-		none := len(found) == 0 // otherwise read on before the reader waits
+		none := len(found) == 0 // if the caller may read none of these events, read further
 		if s.AccessOn {
 			found = slices.DeleteFunc(found, func(e events.Event) bool { return e.Path != "" && !by.who().MayRead(s, e.Path) })
 		}

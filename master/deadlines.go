@@ -9,8 +9,8 @@ import (
 
 // deadline is an instant at which something may be due: the end of a session,
 // of a lock-delay, or of an orphaned wait since the office opened. When the
-// instant has passed, due checks whether it really is due: a keepalive only
-// moves what the session counts from, and leaves the deadline alone.
+// instant has passed, due checks whether it really is due: a keepalive changes
+// session.base only, and not the deadline.
 type deadline struct {
 	at    time.Duration
 	index int // in the heap, kept by Swap, Push and Pop; -1 outside

@@ -22,12 +22,12 @@
 //   - the instant that a keepalive extends from is read before the lease is
 //     checked, and the answer is sent only if the check passes (keepalive.go)
 //
-// # One door
+// # Calls
 //
 // Each call of the API is a value of package lockapi and has a row (rows.go).
 // The row names the right that the call needs, what the audit log records of
 // it, and the method that serves it. Do (calls.go) finds the row.
-// CONTRIBUTING.md says how to add a call.
+// CONTRIBUTING.md describes how to add a call.
 //
 // # What an office is made of
 //

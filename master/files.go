@@ -278,12 +278,12 @@ const behind = "\xff"
 // filePage is a request for a page of files.
 type filePage lockapi.ListFiles
 
-// of reads the page. It skips everything below a directory that it rosters up,
+// of reads the page. It skips everything below a directory that it rolls up,
 // however much that is.
 func (p filePage) of(s filesOf) lockapi.FileList {
 	page := lockapi.FileList{Files: []lockapi.File{}, Dirs: []string{}}
 	if p.Delimiter && p.Prefix == "" {
-		p.Prefix = "/" // every path begins with it: otherwise all roster up to the directory /
+		p.Prefix = "/" // every path begins with it; without it all files would be rolled up to the directory /
 	}
 	size, last := 0, ""
 	full := func() bool { return len(page.Files)+len(page.Dirs) == p.Limit || size >= lockapi.PageBytes }

@@ -9,10 +9,10 @@ import (
 
 // A master is unfit if its own disk is slow or hangs, if it keeps losing its
 // lease, or if it cannot send a snapshot that a member needs. Such a master
-// still serves, more or less, so no other mechanism ends its office. It hands
-// over if the cell gains by that: a majority answers without it, is up to date
-// and has fast disks. So nothing is handed over when all disks are slow, or
-// when one more replica has failed.
+// still answers some calls, so no other mechanism ends its office. It hands
+// over only if that helps: a majority without it answers, is up to date and has
+// fast disks. So it stays in office when all disks are slow, or when too many
+// other replicas have failed.
 //
 // The bounds are fractions of the lease's term. A disk is slow compared with
 // the term and with the other replicas.
@@ -34,7 +34,7 @@ const (
 // unfit is the reason why a master is unfit.
 type unfit struct {
 	reason, found, cure string
-	sync                time.Duration // of its disk, where that is the reason
+	sync                time.Duration // duration of a write to its disk, if that is the reason
 }
 
 // fitness is what one office has measured of its own replica.
@@ -42,7 +42,7 @@ type fitness struct {
 	term   time.Duration
 	lapses []time.Duration // when they were noticed, the last ones
 	lapsed uint64          // their number, in all
-	unsent uint64          // snapshots in a row, at the last measurement
+	unsent uint64          // consecutive snapshots that could not be sent, at the last measurement
 	since  time.Duration   // when the first of them was noticed
 	last   time.Duration   // and the last
 }

@@ -51,7 +51,7 @@ type keepalive struct {
 
 	// The following are guarded by o.mu.
 	crowded bool     // the call was the oldest of too many
-	quiet   bool     // the session has ended, which is no news
+	quiet   bool     // the session was closed quietly: a shared call does not answer for that
 	parking *Parking // where it waits; nil if it waits in run
 }
 

@@ -121,8 +121,8 @@ func (a *keepalives) run(ctx context.Context, woken wait.Wakeup) error {
 	}
 }
 
-// step makes the entries whose time has come, and all of them once there is
-// one. It returns how long the others may wait.
+// step makes the entries that are due, and all of them once there is one. It
+// returns how long the others may wait.
 func (a *keepalives) step(recheck bool) (again time.Duration, err error) {
 	for before := !a.news; ; before = false {
 		again = time.Hour

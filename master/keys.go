@@ -12,7 +12,8 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The calls for keys, which a door for clients of another service makes.
+// The calls for keys. Only the API for Consul's clients makes them
+// (lockapi/server/internal/consul).
 
 var keyCalls = []entry{
 	asking(change(Undecided, AuditChanges, pathOfKeys, (*Master).ChangeKeys), func(c *lockapi.ChangeKeys, by *Caller) {
@@ -63,7 +64,7 @@ func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys
 	})
 }
 
-// keyVerbs has the verbs of the state.
+// keyVerbs maps the contract's verbs to the state's.
 var keyVerbs = map[lockapi.KeyVerb]state.KeyVerb{
 	lockapi.KeySet: state.KeySet, lockapi.KeyCAS: state.KeyCAS, lockapi.KeyLock: state.KeyLock, lockapi.KeyUnlock: state.KeyUnlock,
 	lockapi.KeyGet: state.KeyGet, lockapi.KeyGetOrEmpty: state.KeyGetOrEmpty, lockapi.KeyGetTree: state.KeyGetTree,
@@ -75,7 +76,7 @@ var keyVerbs = map[lockapi.KeyVerb]state.KeyVerb{
 // and its end from the metadata of its session, which never change.
 func keyStep(s *state.State, o *lockapi.KeyOperation) state.KeyStep {
 	k := state.KeyStep{Verb: keyVerbs[o.Verb], Path: o.Path, Flags: o.Flags, Index: o.Index,
-		Session: strings.ReplaceAll(o.Session, "\x00", "?")} // no session has a NUL, which the state refuses, or "?"
+		Session: strings.ReplaceAll(o.Session, "\x00", "?")} // the state refuses a NUL; no session id has a "?"
 	switch o.Verb {
 	case lockapi.KeySet, lockapi.KeyCAS, lockapi.KeyLock, lockapi.KeyUnlock:
 		sum := sha256.Sum256(o.Content)
@@ -140,7 +141,7 @@ func (o *office) reserveKeys(op *state.ChangeKeys, principal string) (all []quot
 	return all, err
 }
 
-// obstacles has the reasons of failures.
+// obstacles maps the state's reasons of failures to the contract's.
 var obstacles = map[state.Verdict]lockapi.KeyReason{
 	state.Failed: lockapi.KeyCondition, state.Nothing: lockapi.KeyMissing, state.NoSession: lockapi.KeyNoSession, state.Busy: lockapi.KeyHeld,
 	state.Delayed: lockapi.KeyDelayed, state.NotHeld: lockapi.KeyNotHeld, state.TooLong: lockapi.KeyTooLarge,

@@ -16,16 +16,16 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// office is one term of office: everything volatile that a master knows. It is
-// made when the office opens and dropped when it ends; nothing in it outlives
-// that. The package comment explains its mutexes.
+// office holds everything volatile that a master knows in one term of office.
+// It is made when the term begins, and dropped when it ends. The package
+// comment explains its mutexes.
 type office struct {
 	proposer
 	epoch   uint64
 	term    uint64 // raft term
 	logger  zerolog.Logger
 	vitals  *vitals
-	lapse   time.Duration  // not logged yet; owned by the goroutine that calls accepted
+	lapse   time.Duration  // of the lease, not logged yet; only the goroutine that calls accepted uses it
 	lapses  atomic.Uint64  // how often the lease has lapsed
 	quotas  *quota.Ledger  // has a mutex of its own
 	endings endings        // has a mutex of its own

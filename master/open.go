@@ -85,8 +85,8 @@ func (m *Master) outwait(ctx context.Context, term uint64, earlier state.Office)
 	}
 }
 
-// await waits for an outcome while the replica leads: the log may keep one back
-// for ever once it does not.
+// await waits for an outcome while the replica leads, and then for one second
+// more: without a leader the outcome may never come.
 func (m *Master) await(ctx context.Context, term uint64, outcome func() (*state.Outcome, error)) (*state.Outcome, error) {
 	got := wait.Go(outcome)
 	for {
@@ -95,7 +95,7 @@ func (m *Master) await(ctx context.Context, term uint64, outcome func() (*state.
 			select {
 			case a := <-got:
 				return a.Value, a.Err
-			case <-time.After(time.Second): // the log mostly answers at once then
+			case <-time.After(time.Second): // usually the outcome comes at once
 				return nil, errNotLeading
 			case <-ctx.Done():
 				return nil, ctx.Err()

@@ -20,19 +20,18 @@ type Hold struct {
 	Close bool          // the connection is closed after the answer
 }
 
-// Keepalives and releases have a quota of their own, which is generous: at the
-// quota of the other calls a principal must neither lose its locks nor be
-// unable to release them.
+// Keepalives and releases have a generous quota of their own. A principal that
+// has used up the quota of other calls must still keep its locks, and be able
+// to release them.
 const (
 	keptTimes = 10  // as many as other calls
 	keptMore  = 100 // a second, and in addition one for each session and hold
 )
 
 // A refused call is answered when another call may be admitted, but not before
-// leastHold and not after mostHold. The answers to one principal come
-// refusalEvery. If more of
-// them wait than fit into mostHold, the next call is answered at once, and its
-// connection is closed.
+// leastHold and not after mostHold. A principal's refusals are answered at
+// intervals of refusalEvery. If more of them wait than fit into mostHold, the
+// next call is answered at once, and its connection is closed.
 const (
 	leastHold    = 500 * time.Millisecond
 	mostHold     = time.Second
@@ -51,8 +50,8 @@ type pacer struct {
 	sweep int // the number of principals at which to forget some
 }
 
-// paced are the calls of a principal. Each time is when all calls up to now are
-// worked off at the rate of the quota.
+// paced are the calls of a principal. calls and kept are the instants at which
+// the calls so far are worked off at the rate of the quota.
 type paced struct {
 	calls, kept time.Duration
 	answers     time.Duration // when the last refusal is answered

@@ -13,8 +13,8 @@ var ErrParked = errors.New("the call waits")
 const leastParked = time.Second
 
 // Parking lets one keepalive wait without a goroutine. The call returns
-// ErrParked when it begins to wait. After Wake it is made again, with the same
-// Parking, and goes on. It is parked once only.
+// ErrParked when it begins to wait. After Wake the call is made again, with the
+// same Parking, and continues. It is parked only once.
 type Parking struct {
 	Wake func() // may be called more than once, under a mutex, and must not block
 
@@ -37,7 +37,7 @@ func (p *Parking) park(k *keepalive, s *session, d time.Duration) bool {
 	k.o.mu.Lock()
 	k.parking = p
 	k.o.mu.Unlock()
-	select { // what has come before
+	select { // a wakeup, or the end of the office, may have come before
 	case <-k.wakeup:
 		p.Wake()
 	case <-k.o.done:
@@ -62,8 +62,8 @@ func (p *Parking) take() (*keepalive, *session) {
 	return k, s
 }
 
-// End drops a keepalive that is still parked: the call that was made again has
-// been refused before.
+// End drops a keepalive that is still parked because the call was refused when
+// it was made again.
 func (p *Parking) End() {
 	if k, s := p.take(); k != nil {
 		k.leave(s)

@@ -17,9 +17,9 @@ type sessionEvents []sessionEvent
 // acknowledgement covers only events that were shown.
 type sessionEvent struct {
 	seq   uint64
-	hold  *state.Hold // or
-	wait  *state.Wait // ended because its session's principal may not lock there, or
-	loss  *state.Loss // of a hold, other than by its session
+	hold  *state.Hold // a grant; nil for other events
+	wait  *state.Wait // ended because its session's principal may not lock there; nil for other events
+	loss  *state.Loss // of a hold that another caller ended; nil for other events
 	shown bool
 }
 

@@ -29,7 +29,7 @@ type session struct {
 	lapsed     time.Duration // lease.Lapsed at base: lapses since then are added to the session
 	expiring   bool          // its end has been proposed; nothing revives it
 	ended      bool
-	quiet      bool     // its end is no news for a call that keeps others alive, too
+	quiet      bool     // closed with CloseSession.Quiet: a shared keepalive does not answer for that
 	deadline   deadline // no later than due
 	events     sessionEvents
 	keepalives []*keepalive // waiting, oldest first

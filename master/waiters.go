@@ -72,7 +72,7 @@ func (ws *waiters) abandoned(key claimKey, c *acquires) (withdraw uint64) {
 	hold, wait := key.in(ws.log.State())
 	switch {
 	case wait != nil && !wait.Keep:
-		return wait.Seq // or it is granted before the withdrawal arrives
+		return wait.Seq // it may be granted before the withdrawal arrives
 	case hold == nil || c.wait == 0 || hold.WaitSeq != c.wait || c.delivered == c.wait:
 	case hold.EventSeq == 0:
 		return c.wait

@@ -28,7 +28,7 @@ func (t *Table) exclusively(ctx context.Context, change func(context.Context) er
 	return t.quietly(ctx, change)
 }
 
-// quietly is exclusively for a round itself.
+// quietly is exclusively without waking the rounds, for the rounds themselves.
 func (t *Table) quietly(ctx context.Context, change func(context.Context) error) error {
 	select {
 	case t.turn <- struct{}{}:
@@ -321,8 +321,8 @@ func (t *Table) set(ctx context.Context, o Office, seen View, place int, req *lo
 	return halfway(t.move(ctx))
 }
 
-// halfway returns the error of a change whose first entry was made and whose
-// second failed. It is outcome_unknown, because the failure is no refusal of
+// halfway returns the error of a change after its first entry was made and its
+// second one failed. It is outcome_unknown, because the failure does not refuse
 // the whole change.
 func halfway(err error) error {
 	if err == nil || errors.Is(err, lockapi.CodeOutcomeUnknown) {

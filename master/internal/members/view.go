@@ -21,7 +21,7 @@ const MaxLag = 256
 // View is the membership with the answers of a poll.
 type View struct {
 	index   uint64 // of the configuration
-	applied uint64 // here
+	applied uint64 // index of the last entry that this replica has applied
 	members []member
 }
 
@@ -29,10 +29,9 @@ type View struct {
 type member struct {
 	membership.MemberStatus
 	card admission.Info
-	// there reports that the member answered from that very directory;
-	// well, that it also leads or has contact with a leader. stranger is
-	// the directory that answered in its place and belongs to no cell, or
-	// empty.
+	// there reports that this directory of the member answered; well, that it
+	// also leads or has contact with a leader. stranger is the directory that
+	// answered in its place and belongs to no cell, or empty.
 	there, well bool
 	stranger    string
 }
@@ -164,11 +163,11 @@ func (v View) level(most uint64) uint64 {
 	return most
 }
 
-// Candidate returns the voter other than own that would do best as master, or
-// empty if the cell gains nothing by it. A successor is well and up to date, and
-// a write to its disk takes no longer than write. If own cannot send a snapshot,
-// the successor can. Otherwise a majority must be as good as the successor: it
-// would need own's disk else.
+// Candidate returns the voter other than own with the fastest disk, or empty if
+// no voter is fit. A fit voter is well and up to date, and a write to its disk
+// takes no longer than write. With snapshot, own cannot send snapshots, and the
+// candidate can. Otherwise a majority must be fit: else each entry would still
+// wait for own's disk.
 func (v View) Candidate(own string, write time.Duration, snapshot bool) string {
 	best, fit, voters := "", 0, 0
 	fastest := time.Duration(0)

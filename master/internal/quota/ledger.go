@@ -14,8 +14,8 @@ import (
 // can still be applied.
 //
 // Its mutex guards the fields below it. No other mutex is taken while it is
-// held. The state is read under it, so that the outcome of a call is in it once
-// the call's reservation has ended.
+// held. The state is read while it is held. So a state that is read after the
+// end of a call's reservation has the call's outcome.
 type Ledger struct {
 	quotas  *Quotas
 	refused *Refusals
@@ -28,8 +28,9 @@ type Ledger struct {
 	calls    map[call]int      // copies under way of each call
 }
 
-// account is what a session has, except for its losses: a repeated acquire is
-// never refused, though a loss of the first hold adds to the second.
+// account is what a session has, without the memory of its losses. A repeated
+// acquire is never refused, even if its first hold was lost and the loss takes
+// memory.
 type account struct {
 	use
 	owner *owner
@@ -56,8 +57,8 @@ type call struct {
 	a, b, c string
 }
 
-// charge is what a call needs: in addition to the state, and of that what the
-// writer of files needs in addition to the files that it wrote last.
+// charge is what a call needs. more is its need in addition to the state. files
+// is the writer's need in addition to the files that it wrote last.
 type charge struct{ more, files Sums }
 
 // Reservation is what a call under way may add. The zero value reserves
@@ -304,8 +305,7 @@ const (
 	keyedCall
 )
 
-// Session reserves what a session of a principal needs that is about to be
-// opened.
+// Session reserves what a new session of a principal needs.
 func (l *Ledger) Session(op *state.OpenSession, principal string) (Reservation, error) {
 	r := Reservation{own: &account{}, cost: Sums{Sessions: 1, Bytes: op.Bytes(), SessionBytes: op.Bytes()}}
 	need := charge{more: r.cost}

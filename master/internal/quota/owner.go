@@ -85,8 +85,8 @@ func (l *Ledger) closed(session string) {
 	delete(l.sessions, session)
 }
 
-// adopted gives a session to the principal that it has now. No quota refuses
-// that: the session exists, and would end. l.mu is held.
+// adopted moves a session's use to the principal that has adopted it. No quota
+// refuses that: without it the session would end. l.mu is held.
 func (l *Ledger) adopted(v *state.Session) {
 	own := l.sessions[v.ID]
 	if own == nil || own.owner.key == v.Principal {

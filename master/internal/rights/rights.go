@@ -34,7 +34,7 @@ const (
 	WriteAt
 	AdminAt    // at the root: Operate
 	WriteBelow // at a directory, and by every rule below it
-	AdminBelow // the same; at the root: Operate
+	AdminBelow // as WriteBelow; at the root: Operate
 	NameAt     // WriteAt for a sequential file: Path is a name of its form
 )
 
