@@ -18,7 +18,7 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// plan is what a route does differently from the type of its call.
+// plan has what a route needs in addition to the type of its call, or instead.
 type plan[C any] struct {
 	status int                         // of a successful answer
 	waits  bool                        // the call implements waiting
@@ -122,7 +122,7 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 }
 
 // do lets this replica's master serve a call, and notes its findings for the
-// audit log, with those of an earlier attempt.
+// audit log, in addition to an earlier attempt's.
 func (x *exchange) do(ctx context.Context, stale bool, c lockapi.Call) (any, master.Outcome, error) {
 	adopted := x.noted.checked.Adopted
 	answer, out, err := x.master.Do(ctx, x.caller(), stale, c)

@@ -111,7 +111,6 @@ func answerJoin(x *exchange) error {
 }
 
 // readReplica answers with this replica's own entry, without calls to others.
-
 func readReplica(x *exchange) error {
 	if x.master == nil {
 		return x.reply(http.StatusOK, x.opts.Standby().Replica)

@@ -21,10 +21,10 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// The door for Consul's clients is a listener of its own. Package consul reads
-// its requests and writes its answers. Here they are forwarded, admitted and
-// counted as calls of the API are. Between replicas they have a prefix, since
-// both APIs begin with /v1/.
+// The door is the API for Consul's clients, with a listener of its own. Package
+// consul reads its requests and writes its answers. This file forwards, admits
+// and counts them as calls of the other API. Between replicas their paths have
+// a prefix, since both APIs begin with /v1/.
 
 // ServeConsul serves Consul's clients on connections of l until Shutdown, when
 // it returns nil. It closes l.
@@ -36,16 +36,17 @@ func (s *Server) ConsulHandler() http.Handler { return s.door.handler }
 
 func maxDoorBody(*http.Request) int64 { return consul.MaxBody }
 
-// prepareForDoor gives a request the form that it has between replicas.
+// prepareForDoor gives a client's request the form that it has between
+// replicas.
 func prepareForDoor(r *http.Request) {
 	takeToken(r)
 	r.URL.RawPath = consul.Prefix + r.URL.EscapedPath()
 	r.URL.Path = consul.Prefix + r.URL.Path
 }
 
-// takeToken moves a token to the header in which the API expects it. Of several,
-// the query's comes first and then X-Consul-Token, as with Consul. It never
-// stays in the query, which is forwarded.
+// takeToken moves a token to the Authorization header. The query's token takes
+// precedence over X-Consul-Token, and that over the Authorization header. No
+// token stays in the query, which is forwarded.
 func takeToken(r *http.Request) {
 	token := r.Header.Get("X-Consul-Token")
 	if strings.Contains(r.URL.RawQuery, "token=") {
@@ -77,7 +78,7 @@ var doorRoutes = func() (all table) {
 	return all
 }()
 
-// errNoDoor answers what the door does not have.
+// errNoDoor answers a request for which the door has no endpoint.
 func errNoDoor(x *exchange) error {
 	status, text := consul.NotFound(x.c.Request.Method, strings.TrimPrefix(x.c.Request.URL.Path, consul.Prefix))
 	x.write(status, typeText, []byte(text))
@@ -123,7 +124,7 @@ func methodOf(r *http.Request) string {
 	return r.Method
 }
 
-// doorOffice makes the calls of a request.
+// doorOffice is the consul.Office of one request.
 type doorOffice struct {
 	x     *exchange
 	stale bool
@@ -186,8 +187,8 @@ func (x *exchange) cellForDoor() *consul.Cell {
 // doorEvents are the types of events that change what the door shows of a key.
 var doorEvents = []lockapi.EventType{lockapi.EventFileCreated, lockapi.EventFileChanged, lockapi.EventFileDeleted, lockapi.EventLockAcquired, lockapi.EventLockReleased}
 
-// awaitChange returns when a blocking query is to be answered: there is a change
-// after its index, its wait is over, or the index is of another cell or too old.
+// awaitChange returns when a blocking query is to be answered. A change came
+// after its index, its wait is over, or the index is too old or another cell's.
 func (x *exchange) awaitChange(b *consul.Watch) error {
 	leave, err := x.enterWatch()
 	if err != nil {
@@ -207,7 +208,7 @@ func (x *exchange) awaitChange(b *consul.Watch) error {
 		by.Ask.Right = master.ReadAt
 	}
 	if err := x.master.Authorize(by); errors.Is(err, lockapi.CodePermissionDenied) {
-		return nil // the master refuses it at once, or knows of a new right
+		return nil // answer at once: the master refuses it, or knows of a new right
 	} else if err != nil {
 		return err
 	}
@@ -228,15 +229,14 @@ func (x *exchange) awaitChange(b *consul.Watch) error {
 		}
 	}
 	if errors.Is(err, lockapi.CodeCompacted) {
-		return nil // the query is answered at once, with an index that is known
+		return nil // answer at once, with a valid index
 	}
 	return err
 }
 
-// plain turns the problem document of another replica into an error as Consul's
-// clients expect it. A
-// replica of an earlier release has no door, which must not look like a missing
-// key.
+// plain turns another replica's problem document into an error as Consul's
+// clients expect it. If that replica's release has no door, the error must not
+// look like a missing key.
 func (x *exchange) plain(got peers.Answer) peers.Answer {
 	if got.Header.Get("Content-Type") != typeProblem[0] {
 		return got

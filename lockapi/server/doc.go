@@ -12,9 +12,9 @@
 // to the master. The server keeps no state of the cell: it gets everything from
 // a Master, the interface that it declares.
 //
-// What does not need the call at hand has packages of its own: the bytes of a
-// connection (wire), limits (gate), JSON (codec), events (stream), the other
-// members (peers), and the requests of Consul's clients (consul).
+// Code that does not depend on the present call has packages of its own: the
+// bytes of a connection (wire), limits (gate), JSON (codec), events (stream),
+// the other members (peers), and the requests of Consul's clients (consul).
 //
 // Callers may be slow, numerous or gone. The memory for them is bounded in
 // total, by connections and calls (package gate) and by bytes (package wire),

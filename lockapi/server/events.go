@@ -17,8 +17,8 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// enterWatch takes a place for a call that waits for events. At the quota, a
-// call of a caller with more of them is closed for it.
+// enterWatch takes a place for a call that waits for events. If no place is
+// free, a waiting call of a caller with more of them is closed to make room.
 func (x *exchange) enterWatch() (leave func(), err error) {
 	var taken []func()
 	free := func() {

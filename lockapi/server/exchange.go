@@ -51,7 +51,7 @@ type exchange struct {
 	whileOff error          // error while access control is off; nil for none
 	broke    bool           // the call has the break-glass secret
 	paced    bool           // it was counted against the caller's calls per second
-	hold     master.Hold    // of its refusal for that
+	hold     master.Hold    // how to answer if that count has refused it
 	proof    identity.Proof // from the JWT or certificate
 	how      string         // which of them; empty for neither
 	// brought reports that the call has a credential, good or bad.
@@ -65,8 +65,8 @@ type exchange struct {
 	parking *master.Parking // of a keepalive that may wait without a goroutine
 	later   *wire.Later     // wakes it; nil if it has waited
 	late    *peers.Answer   // another replica's answer, passed on after the call has returned; nil for none
-	// misplaced reports that the call has that secret at a replica where it is
-	// not valid.
+	// misplaced reports that the call has the break-glass secret at a replica
+	// where it is not valid.
 	misplaced bool
 	lost      error            // of an attempt that may have had an effect; nil for none
 	noted     noted            // for the audit log
@@ -190,11 +190,10 @@ func (x *exchange) turnAway(err error) error {
 	return err
 }
 
-// refuseStranger is stranger with the master's view: a replica that is behind
-// may not know that access control was turned off or a rule added. A replica
-// that is not the master decides by its own state only if the call is
-// malformed, since the master never sees such a call. Otherwise it returns nil
-// there.
+// refuseStranger is stranger by the master's state: a replica that is behind
+// may not know that access control was turned off or a rule added. On other
+// replicas it returns nil, except for a malformed call: the master never
+// receives such a call, so the replica's own state decides.
 func (x *exchange) refuseStranger(refused lockapi.Code) error {
 	away := x.stranger()
 	if away == nil {

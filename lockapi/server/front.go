@@ -65,7 +65,8 @@ func (s *Server) newWire(h http.Handler, maxBody func(*http.Request) int64) *wir
 	}
 }
 
-// guests returns routes as spare connections have them.
+// guests returns the routes of spare connections: all but probes and metrics
+// need another call's place.
 func guests(all table) table {
 	all = slices.Clone(all)
 	for i := range all {

@@ -106,7 +106,7 @@ func (x *exchange) holdBack() {
 	}
 }
 
-// delay delays the answer. The call keeps no body meanwhile.
+// delay delays the answer. It drops the call's body first.
 func (x *exchange) delay(d time.Duration) {
 	x.body = nil
 	x.c.Request.Body = http.NoBody

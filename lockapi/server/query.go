@@ -185,7 +185,8 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// choiceOf reports whether a parameter is given. Its value must be only.
+// choiceOf reports whether a parameter is given. Its only valid value is the
+// argument only.
 func (q query) choiceOf(p param, only string) (bool, error) {
 	value, given := q[p.name]
 	if given && value != only {

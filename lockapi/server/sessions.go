@@ -41,7 +41,7 @@ type parked struct {
 	call    gate.Call
 }
 
-// absent is the caller of such a keepalive.
+// absent identifies the caller of a parked keepalive.
 type absent struct {
 	principal string
 	from      gate.Source
@@ -50,15 +50,16 @@ type absent struct {
 func (a absent) Principal(gate.Names) string { return a.principal }
 func (a absent) Source() gate.Source         { return a.from }
 
-// leave ends the exchange without a reply. Another one goes on after the wait.
+// leave ends the exchange without a reply. After the wait another exchange
+// continues the call.
 func (x *exchange) leave(start time.Time) {
 	p := &parked{x.parking, start, gate.Call{Of: absent{x.noted.checked.Principal, x.Source()}, Keeps: true}}
 	p.call.Park(x.ctx())
 	x.later.Leave(p)
 }
 
-// goOn continues the exchange that left, if there is one, and returns when that
-// began.
+// goOn continues the call of an exchange that left, if there is one, and
+// returns when that exchange began.
 func (x *exchange) goOn(r *route) (start time.Time, ok bool) {
 	if r.pattern != patternKeepalive {
 		return time.Time{}, false

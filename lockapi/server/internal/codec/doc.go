@@ -1,4 +1,4 @@
-// Package codec decodes the JSON bodies of requests and encodes those of
+// Package codec decodes the JSON bodies of requests and encodes the bodies of
 // replies, by the rules of the contract: it refuses what it does not know, and
 // names the field.
 //

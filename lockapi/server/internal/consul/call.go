@@ -33,7 +33,7 @@ type Request struct {
 	Body     []byte
 }
 
-// Office makes calls.
+// Office makes the calls of a request.
 type Office interface {
 	// Do makes a call. The answer to a read comes with the revision that it
 	// reflects.
@@ -49,7 +49,8 @@ type Call struct {
 	Stale bool   // this replica's own state is enough
 	Reads bool   // it changes nothing
 	Frees bool   // it keeps or frees what the caller has
-	// Repeats is set if a second call after the first has the same answer.
+	// Repeats is set if the request may be sent twice: the second answer equals
+	// the first.
 	Repeats bool
 	// Watch is set for a blocking query.
 	Watch *Watch

@@ -96,7 +96,8 @@ type keyed struct {
 	*lockapi.Key
 }
 
-// named returns the keys that have names, in the order of these.
+// named returns the keys with a path that is a Consul key's, in the order of
+// their names.
 func named(found []lockapi.Key) (all []keyed) {
 	for i := range found {
 		if name, ok := KeyOf(found[i].Path); ok {

@@ -15,12 +15,13 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Names in the metadata of a session. The office reads others (lockapi).
+// Names in the metadata of a session that only this package reads. The master
+// reads lockapi.MetaKeyDelay and lockapi.MetaKeyBehavior.
 const (
 	metaTTL    = "consul-ttl"
 	metaNode   = "consul-node"
 	metaChecks = "consul-checks"
-	metaName   = "consul-name" // one that is too long for a session
+	metaName   = "consul-name" // a name that is too long for a session's own
 )
 
 // serfHealth is the only check that a session may name. It never fails.

@@ -45,9 +45,9 @@ func (a *Attempts) Failed(from netip.Addr, now time.Duration) time.Duration {
 	return max(0, until-now-fewAttempts*a.Every)
 }
 
-// forget frees space: it deletes the addresses that are worked off, and all of
-// them if that frees none. Then thousands of addresses attack at once, and each
-// single one is slow.
+// forget deletes the addresses with attempts that are worked off. If there are
+// none, it deletes all addresses: then thousands attack at once, each of them
+// slowly.
 func (a *Attempts) forget(now time.Duration) {
 	for key, until := range a.of {
 		if until <= now {

@@ -16,8 +16,8 @@ import (
 // at once, so that sessions survive an overload. Calls that do not wait are
 // never closed, since their answers would be lost.
 //
-// A call pays only a pointer on its connection for this. The callers are
-// counted when a limit is reached.
+// A waiting call costs only a pointer on its connection. Callers are counted
+// only when a limit is reached.
 
 // Call is a call that may wait. The server embeds it in its own record of the
 // call.
@@ -88,8 +88,8 @@ type crowd struct {
 	waits        int   // number of calls that keep no session alive
 }
 
-// Yield closes the connection of a waiting call that fits, for the newcomer's
-// sake. It reports whether there was one.
+// Yield closes the connection of a waiting call that fits, to make room for the
+// newcomer. It reports whether it found one.
 func (p *Conns) Yield(newcomer *Call, fits func(*Call) bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,9 +37,9 @@ func NewConns(most int) *Conns {
 	return p
 }
 
-// admit makes room for one more connection, or returns false. A
-// replaced connection counts until its goroutine has closed it, since its file
-// stays open until then. That takes only a switch of goroutines.
+// admit makes room for one more connection, or returns false. A replaced
+// connection counts until its goroutine has closed it, since its file stays
+// open until then. The wait takes only a switch of goroutines.
 func (p *Conns) admit() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,8 +43,8 @@ type guest struct {
 	closed bool
 }
 
-// NewReserve returns spare connections. The server answers their requests. It sets
-// the server's deadlines, Waits and Calls.
+// NewReserve returns spare connections with requests that server answers. It
+// sets the deadlines, Waits and Calls of server.
 func NewReserve(server *wire.Server) *Reserve {
 	p := &Reserve{server: server}
 	server.HeaderTimeout, server.BodyTimeout, server.WriteTimeout, server.IdleTimeout = spareTime, spareTime, spareTime, spareTime
@@ -112,8 +112,8 @@ func (g *guest) leave() {
 	}
 }
 
-// sit moves the guest to a regular place, and reports whether it did. A nil
-// place means no place.
+// sit moves the guest to a regular place, and reports whether it did. It does
+// not if place is nil.
 func (g *guest) sit(place *conn) bool {
 	if place == nil {
 		return false

@@ -45,7 +45,7 @@ type read struct {
 	got   *Answer // set before ended is closed; nil if it cannot be shared
 }
 
-// Next numbers a caller that arrives.
+// Next returns the number of a caller that arrives now.
 func (s *Reads[K]) Next() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

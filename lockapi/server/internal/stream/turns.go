@@ -7,9 +7,9 @@ import (
 
 // Streams send in turns, so that a change with many watchers does not fill the
 // scheduler's queue, where other calls and Raft would wait behind them all.
-// After every turnsInRow turns, what else is ready to run goes first. While
-// others change the cell, streams then pause for restFactor times as long as
-// they worked, at most mostRest.
+// After every turnsInRow turns, other goroutines that are ready run first.
+// While others change the cell, streams then pause for restFactor times as long
+// as they worked, at most mostRest.
 const (
 	turnsInRow = 8
 	restFactor = 2

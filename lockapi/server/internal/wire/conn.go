@@ -131,7 +131,7 @@ type next int
 
 const (
 	another next = iota // request, in this goroutine
-	watched             // requests, which the watch answers
+	watched             // requests, which the goroutine of watch answers
 	last                // no more requests
 )
 

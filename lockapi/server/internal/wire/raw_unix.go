@@ -24,7 +24,7 @@ func (c *conn) openRaw() {
 }
 
 // readNow reads what has arrived. It reports whether it read something, or got
-// an end or an error. Thus a goroutine that waits is not deep in package tls: its
+// an end or an error. So a goroutine does not wait inside package tls, and its
 // stack stays small.
 func (c *conn) readNow(fd uintptr) bool {
 	b := buffers.Get().(*buffer)

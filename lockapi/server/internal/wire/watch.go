@@ -131,8 +131,8 @@ func (c *conn) prolong() (again bool, err error) {
 	return true, nil
 }
 
-// wake informs the watch that the call has ended, if the next bytes will not:
-// they have already arrived. c.mu is held.
+// wake makes the watch notice the end of the call. Without bytes that have
+// arrived already, the next bytes do that. c.mu is held.
 func (c *conn) wake() {
 	if c.ahead {
 		c.interrupt()
