@@ -28,7 +28,8 @@ var (
 	// errUnheard is errWaitOver when the cell has not answered the last call. It
 	// becomes ErrLockHeld only if a read finds a holder.
 	errUnheard = fmt.Errorf("%w, and the cell has not answered", errWaitOver)
-	// errNotSafe is why Lock releases a grant after Wait.
+	// errNotSafe is why Lock releases a grant: the session was not safe when
+	// Wait was over.
 	errNotSafe = fmt.Errorf("%w: %w", lockapi.CodeNoMaster, ErrJeopardy)
 )
 

@@ -41,7 +41,7 @@ type acquisition struct {
 	// Used only by the goroutine that works on the acquisition: Lock's first,
 	// then Unlock's.
 	unsettled bool // a request may yet arrive at the cell, and be granted
-	resting   bool // certainly, the cell has no part of the acquisition
+	resting   bool // the cell certainly has neither a grant nor a queue position of it
 	withdrawn error
 	anew      bool // a part of several locks was given back, to begin anew
 

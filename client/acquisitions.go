@@ -41,7 +41,6 @@ func (t *acquisitions) isUsed() bool {
 	return t.serial > 0
 }
 
-// remove drops an acquisition.
 func (t *acquisitions) remove(a *acquisition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

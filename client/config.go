@@ -176,7 +176,7 @@ type Tracer interface {
 }
 
 // Metrics receives measurements of a Client. Packages promstout and otelstout
-// have it for Prometheus and OpenTelemetry. Its methods are called by many
+// implement it for Prometheus and OpenTelemetry. Its methods are called by many
 // goroutines, sometimes under a mutex: they must not block or call the client.
 type Metrics interface {
 	// Attempt reports one request to a replica: its method, its route as

@@ -28,9 +28,9 @@ const (
 )
 
 // feeds are the streams of one client. All watches of the same types of events,
-// with or without contents, share one. So a feed requests no event that none of
-// them wants. The only watch of its kind reads its stream itself, until there is
-// another.
+// with or without contents, share one stream. So no stream brings an event that
+// no watch wants. The only watch of its kind reads its stream itself, until
+// there is another.
 type feeds struct {
 	mu    sync.Mutex // guards the following, and all feeds and their watchers
 	all   map[feedKey][]*feed
@@ -102,7 +102,7 @@ func (s *feeds) find(m *watcher) (*feed, way) {
 }
 
 // wayTo returns how the watcher reads events to share a stream that is at a
-// revision. It does not make the others go far back.
+// revision. A watcher far behind the stream reads the old events first.
 func (m *watcher) wayTo(at uint64) way {
 	if m.from+mostRepeated < at {
 		return behind
@@ -226,8 +226,9 @@ func (f *feed) run(ctx context.Context) {
 }
 
 // failed handles an error that ends the watch of the feed, and reports whether
-// the feed continues. If a watcher has just joined, the error is probably due to
-// it; otherwise it may concern any of them. Each of these asks by itself.
+// the feed continues. The error is probably due to the watchers that are not
+// proven; they leave the feed, and each asks by itself. If all are proven, all
+// leave.
 func (f *feed) failed() bool {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
@@ -394,8 +395,9 @@ func cloned(e *lockapi.CellEvent) lockapi.CellEvent {
 	return out
 }
 
-// reached also drops from the request what no watcher wants any longer. It comes
-// with each bookmark, which is often enough.
+// reached records the feed's position. If watchers have left, it drops from the
+// request what no other watcher wants. Each bookmark calls it, which is often
+// enough.
 func (f *feed) reached(revision uint64) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()

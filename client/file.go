@@ -193,7 +193,6 @@ type filePage struct {
 	asOf uint64
 }
 
-// filePages yields a list's pages.
 func (c *Client) filePages(ctx context.Context, prefix string, rolled bool, opts []ReadOption) iter.Seq2[*filePage, error] {
 	query := url.Values{"limit": {strconv.Itoa(lockapi.MaxListLimit)}}
 	if prefix != "" {

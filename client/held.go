@@ -45,8 +45,8 @@ func (h *Held) Token() uint64 { return h.token }
 // mode:token:path.
 func (h *Held) Sequencer() string { return h.sequencer }
 
-// Sequencers returns the sequencers of all locks: of Path first, then of those
-// in With.
+// Sequencers returns the sequencers of all locks: of Path first, then of the
+// locks in With.
 func (h *Held) Sequencers() []string {
 	h.a.s.locks.mu.Lock()
 	defer h.a.s.locks.mu.Unlock()
@@ -100,9 +100,8 @@ func (h *Held) ValidUntil() time.Time { return h.a.s.ValidUntil() }
 // the clock instead of waiting for a timer: after the machine has slept for
 // longer than the lease, a worker may be awake before the timers have run.
 //
-// It reads the clock without the lease's mutex. The caller may call its methods
-// under a lock that the caller's logger also takes, and the session logs under
-// that mutex.
+// Its methods do not take the lease's mutex, under which the session logs: the
+// caller may hold a lock that the caller's logger takes.
 type guarded struct {
 	context.Context // ended by end
 	end             context.CancelCauseFunc

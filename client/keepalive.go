@@ -29,7 +29,7 @@ type keeper struct {
 	ack     uint64 // the highest event seen
 	overdue bool   // the last answer was late, but the master answered others
 	quiet   bool   // no event has come since a keepalive waited for one; see together
-	fresh   bool   // the session is new, or has a new master: the next wait is shorter by chance
+	fresh   bool   // the session is new, or has a new master: the next wait is shorter by a random part
 }
 
 // poll is the keepalive under way.

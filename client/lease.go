@@ -193,7 +193,7 @@ func (c *clock) afterFunc(d time.Duration, f func()) timer {
 	return time.AfterFunc(c.until(d), f)
 }
 
-// until returns how long to set a timer for an instant in d.
+// until returns the duration to which to set a timer for an instant d from now.
 func (c *clock) until(d time.Duration) time.Duration {
 	if d = max(d, 0); c.own {
 		return d

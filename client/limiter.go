@@ -77,7 +77,6 @@ func (l *limiter) take(ctx context.Context) bool {
 	}
 }
 
-// give returns a slot.
 func (l *limiter) give() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

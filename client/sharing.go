@@ -58,13 +58,13 @@ type sharer struct {
 // only sharer, it makes a keepalive of its own.
 type kept struct {
 	sent   time.Duration
-	answer *lockapi.Keepalive // nil if there is none
+	answer *lockapi.Keepalive // nil without an answer
 	quiet  bool               // the session may share the next call
 	until  time.Duration      // when its own keepalive should end; 0 for no bound
 }
 
-// jointCall is a keepalive of several sessions. That of a single session only
-// shows to others when it ends.
+// jointCall is a keepalive of several sessions. With one sharer it makes no
+// call; it only shows when that session's own keepalive should end.
 type jointCall struct {
 	of      *circle
 	sharers []*sharer
@@ -101,7 +101,7 @@ func (k *keeper) together(ctx context.Context) (news bool, err error) {
 	}
 }
 
-// sizeOf returns the size of a ttl, for its circle.
+// sizeOf returns the number of bits of a ttl, which selects its circle.
 func sizeOf(ttl time.Duration) int { return bits.Len64(uint64(ttl.Milliseconds())) }
 
 // enter makes a session a sharer for one call.
@@ -206,9 +206,9 @@ func (o *circle) begin() {
 }
 
 // spread lets a call end earlier, by up to a quarter of its time, if a session
-// is new or has a new master. Otherwise clients that opened sessions at the same
-// time, or came to a new master at the same time, would renew them together.
-// The mutex is held.
+// is new or has a new master. Otherwise clients that opened sessions, or moved
+// to a new master, at the same time would renew them together. The mutex is
+// held.
 func (j *jointCall) spread() {
 	if slices.ContainsFunc(j.sharers, func(m *sharer) bool { return m.fresh }) {
 		j.until -= upTo((j.until - j.of.c.clock.now()) / 4)
@@ -228,8 +228,8 @@ func (j *jointCall) end() {
 	j.sharers = nil
 }
 
-// run makes the call. After a failure it is repeated as that of a single session
-// is, and divided in the end.
+// run makes the call, and repeats it after a failure. If the call is hopeless,
+// run divides it, or lets each sharer make its own.
 func (j *jointCall) run(ctx context.Context, failures int) {
 	var pause timing.Backoff
 	for ; ; failures++ {
@@ -382,7 +382,7 @@ func (j *jointCall) request(all []*sharer, failures int) call.Call {
 }
 
 // verifyKeepalives describes what is wrong with the answer to a call for some
-// sessions, the last of which has seen that epoch.
+// sessions. epoch is the latest that any of them has seen.
 func verifyKeepalives(all *lockapi.Keepalives, asked []lockapi.SessionAck, epoch uint64) string {
 	if len(all.Sessions) != len(asked) {
 		return fmt.Sprintf("%d entries for %d sessions", len(all.Sessions), len(asked))

@@ -22,8 +22,8 @@ type Event struct {
 	lockapi.CellEvent
 	// Compacted alone is set if no reachable replica keeps the next events,
 	// among those given or learned. It is also set if the cell has not reached
-	// the revision given to Watch. Read the watched data again before going on.
-	// The events after Compacted.Revision follow.
+	// the revision given to Watch. Read the watched data again before you
+	// continue. The events after Compacted.Revision follow.
 	Compacted *lockapi.Compacted
 }
 
@@ -129,8 +129,8 @@ const (
 	pollsLong = 10
 )
 
-// spread is the shortest pause of watchers that a replica leaves at one instant;
-// the longest is twice that.
+// spread is the least pause of a watch before it connects again, so that the
+// watchers of one replica do not move all at once. The most is twice that.
 const spread = 100 * time.Millisecond
 
 // run runs one connection after another. It returns errCaughtUp, or the error

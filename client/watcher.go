@@ -16,8 +16,8 @@ var (
 )
 
 // watcher is one loop over events. It runs in the caller's goroutine, and has a
-// feed most of the time. The mutex of feeds guards from, covered, proven and
-// end while it has.
+// feed most of the time. While it has a feed, the mutex of feeds guards from,
+// covered, proven and end.
 type watcher struct {
 	c      *Client
 	filter filter

@@ -77,7 +77,6 @@ type sender struct {
 	s *Session // nil without a session
 }
 
-// send makes a write.
 func (w sender) send(ctx context.Context, q *call.Call) error {
 	q.Required.Since = w.c.seen.highest()
 	if w.s == nil {
@@ -290,7 +289,6 @@ func (w *window) enter(ctx context.Context) (place uint64, err error) {
 	}
 }
 
-// leave frees a place.
 func (w *window) leave(place uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

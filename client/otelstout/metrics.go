@@ -12,7 +12,7 @@ import (
 )
 
 // NewMetrics returns metrics for client.Config. A nil provider means the global
-// one. Their names are those of package promstout with dots, such as
+// one. They have the names of package promstout with dots, such as
 // stout.client.attempt.duration.
 func NewMetrics(p metric.MeterProvider) client.Metrics {
 	if p == nil {

@@ -1,13 +1,13 @@
-// Package otelstout has the calls of package client make spans of OpenTelemetry, and
-// carry their trace to the cell in the headers of W3C Trace Context:
+// Package otelstout makes OpenTelemetry spans of the calls of package client.
+// Their trace reaches the cell in the headers of W3C Trace Context:
 //
 //	c, err := client.Config{URLs: urls, Tracer: otelstout.New(nil), Metrics: otelstout.NewMetrics(nil)}.New()
 //	...
 //	ctx, span := tracer.Start(ctx, "nightly job")
 //	held, err := session.Lock(ctx, "/jobs/nightly") // a child of the span, and what the cell does below it
 //
-// A call makes spans only where its context has one already: what a session does by
-// itself, such as its keepalives, makes none.
+// A call makes spans only if its context has one already. The calls that a
+// session makes by itself, such as keepalives, have no spans.
 //
 // Only programs that import this package depend on OpenTelemetry.
 package otelstout

@@ -1,5 +1,5 @@
-// Package promstout has the measurements of package client as metrics of
-// Prometheus:
+// Package promstout exports the measurements of package client as Prometheus
+// metrics:
 //
 //	c, err := client.Config{URLs: urls, Metrics: promstout.New(prometheus.DefaultRegisterer)}.New()
 //
@@ -29,7 +29,8 @@ func New(r prometheus.Registerer) client.Metrics {
 		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "stout_client_attempt_duration_seconds",
 			Help: "Duration of requests to replicas. A waiting call lasts as long as it waits. Status 0 had no answer.",
-			// From a round trip on a fast network to the longest wait.
+			// The buckets reach from a round trip on a fast network to the
+			// longest wait.
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"method", "route", "status"}),
 		sessions: prometheus.NewGaugeVec(prometheus.GaugeOpts{

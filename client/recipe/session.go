@@ -23,8 +23,8 @@ func openSession(ctx context.Context, c *client.Client, opts []client.SessionOpt
 	}
 }
 
-// inSessions calls term with a session of its own, and again while term asks
-// for it, with another session once that one is over. It closes the sessions.
+// inSessions opens a session, and calls term with it until again is false. If
+// the session is over before, it opens another one. It closes the sessions.
 func inSessions(ctx context.Context, c *client.Client, opts []client.SessionOption, term func(*client.Session) (again bool, err error)) error {
 	for {
 		s, err := openSession(ctx, c, opts)
@@ -44,8 +44,8 @@ func inSessions(ctx context.Context, c *client.Client, opts []client.SessionOpti
 	}
 }
 
-// failed returns whether what failed in a session may succeed in the next one,
-// because that session is over and ctx is not, and the error otherwise.
+// failed reports whether to try again after err: the session is over and ctx is
+// not. If ctx has ended it returns its cause in place of err.
 func failed(ctx context.Context, s *client.Session, err error) (again bool, _ error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)

@@ -247,7 +247,6 @@ func (c *Cell) campaign(but *replica) *replica {
 	return nil
 }
 
-// logger returns a replica's logger.
 func (c *Cell) logger(id string) zerolog.Logger {
 	if c.opts.Log == nil {
 		return zerolog.Nop()

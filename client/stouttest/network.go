@@ -71,7 +71,6 @@ type wire struct {
 	from, to addr
 }
 
-// dial opens a connection.
 func (n *network) dial(ctx context.Context, from, to string) (net.Conn, error) {
 	near, far := net.Pipe()
 	out := &wire{near, n, addr(from), addr(to)}

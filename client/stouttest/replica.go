@@ -22,7 +22,6 @@ type replica struct {
 	served chan struct{} // closed when the server has stopped
 }
 
-// begin starts the process.
 func (r *replica) begin() {
 	id, log := r.node.ID(), r.c.logger(r.node.ID())
 	r.mu.Lock()

@@ -99,7 +99,7 @@ func New(s Settings) (*Caller, error) {
 	return c, nil
 }
 
-// given parses URLs.
+// given parses the URLs and the DNS names in them.
 func (s *Settings) given() (fixed []*Endpoint, names []*dnsName, err error) {
 	for _, text := range s.URLs {
 		if !isName(text) {

@@ -36,7 +36,6 @@ func givenEndpoint(text, scheme string) (*Endpoint, error) {
 	return parseEndpoint(scheme + "://" + text)
 }
 
-// parseEndpoint parses a base URL.
 func parseEndpoint(text string) (*Endpoint, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -73,7 +73,8 @@ func (c *Caller) hedged(ctx context.Context, r *Route, q *Call) (verdict, error)
 	return next, err
 }
 
-// Patience grows with the time of answers on this way.
+// Patience returns how long a replica may be silent on this route before
+// another one is asked. It grows with the duration of its answers.
 func (r *Route) Patience() time.Duration {
 	return min(max(hedgeAfter, 2*time.Duration(r.took.Load())), mostPatience)
 }
@@ -105,8 +106,9 @@ func (q *Call) Late() (again time.Duration, under context.Context) {
 	return min(again, lookAgain), nil
 }
 
-// holdOff returns how long not to ask another replica besides that of route r:
-// 0 if that has failed, or is silent without a reason.
+// holdOff returns how long to wait before another replica is asked besides that
+// of route r. It is 0 if that replica has failed, or has no reason to be
+// silent.
 func (c *Caller) holdOff(r *Route, now, sent, wait time.Duration) time.Duration {
 	d := r.busy(now, sent, wait)
 	if d == 0 && wait > 0 && r.heard.Load() != 0 {
@@ -118,9 +120,9 @@ func (c *Caller) holdOff(r *Route, now, sent, wait time.Duration) time.Duration 
 	return d
 }
 
-// busy returns how long not to check again on a master that has answered other
-// calls since a call was sent to it, and still does if the call is overdue; 0
-// if it has not.
+// busy returns how long to wait for a master that has answered another call
+// since this one was sent. Once this call is overdue, that answer must also be
+// younger than Patience. Otherwise busy returns 0.
 func (r *Route) busy(now, sent, wait time.Duration) time.Duration {
 	heard, patience := time.Duration(r.heard.Load()), r.Patience()
 	switch due := sent + wait; {
@@ -184,8 +186,8 @@ func (h *hedge) end(a attempt) {
 }
 
 // learn makes other calls go to the replica that settled this one, unless that
-// is the first one. The first was silent long enough for a penalty, unless any
-// replica may answer the call and take its time.
+// is the first one. A first replica that is still silent gets a penalty, unless
+// it answers other calls, or any replica may answer the call and take its time.
 func (h *hedge) learn(a *attempt) {
 	if a.r == h.r || IsInvalid(a.err) {
 		return

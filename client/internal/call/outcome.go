@@ -70,8 +70,8 @@ func (q *Call) GivenUp(cause, last error) error {
 }
 
 // foreignAnswer is an answer that no replica gives, for example from a web
-// server at a URL that is not a replica's. It means the refusal that it
-// resembles, with less weight: in a hedge it settles no call while a replica may
+// server at a URL that is not a replica's. It counts as the refusal that it
+// resembles. But in a hedge it does not settle the call while a replica may
 // still answer.
 type foreignAnswer struct{ refusal *lockapi.Error }
 

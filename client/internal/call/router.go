@@ -158,8 +158,8 @@ func (rt *router) moveOn(r *Route) {
 	if rt.current.Load() != r {
 		return
 	}
-	// A wish during a look is dropped, and a look may find an old answer of the
-	// DNS: so the wish is repeated each time.
+	// The finder ignores want during a look, and a look may get an old answer
+	// of the DNS. So each further useless answer calls want again.
 	if int(rt.barren.Add(1)) >= 2*rt.known.Load().given {
 		rt.finder.want(urgently)
 	}

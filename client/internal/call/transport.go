@@ -131,7 +131,6 @@ func (t *transport) dialTLS(ctx context.Context, addr string) (net.Conn, error) 
 	return c, nil
 }
 
-// close closes idle connections.
 func (t *transport) close() {
 	if given, ok := t.given.(interface{ CloseIdleConnections() }); ok {
 		given.CloseIdleConnections()

@@ -25,7 +25,7 @@ func (b *Backoff) Next() time.Duration {
 	return b.last/2 + rand.N(b.last/2)
 }
 
-// Reset makes the next pause that after one of d; 0 is the start.
+// Reset continues the series as after a pause of d; 0 begins it anew.
 func (b *Backoff) Reset(d time.Duration) { b.last = d }
 
 // Sleep pauses for d, or until ctx ends.

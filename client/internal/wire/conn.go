@@ -76,7 +76,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	_ = c.SetReadDeadline(at)
 	over := r.ctx.Err() != nil || r.watchdog.ended() != nil
-	if over { // and the cut may have come before
+	if over { // SetReadDeadline may have undone the cut
 		c.cut()
 	}
 	n, err := c.Conn.Read(b)
@@ -205,7 +205,8 @@ func noEOF(err error) error {
 	return err
 }
 
-// head reads an answer's status and headers, after those that are interim.
+// head reads the status and headers of the final answer, and skips interim
+// ones.
 func (c *conn) head(method string) (*http.Response, error) {
 	for {
 		resp, err := http.ReadResponse(c.in, &http.Request{Method: method})

@@ -10,11 +10,11 @@ import (
 
 // layers describes the layers of a connection.
 type layers struct {
-	// bare connections are the operating system's own: nothing lies between
-	// here and the socket.
+	// bare is set if the connection is the socket itself, without a layer such
+	// as TLS.
 	bare bool
-	base net.Conn        // the innermost that can be seen
-	raw  syscall.RawConn // of base; nil where it has none that can be looked at
+	base net.Conn        // the innermost connection
+	raw  syscall.RawConn // of base; nil if it cannot be read without waiting
 }
 
 func layersOf(nc net.Conn) layers {

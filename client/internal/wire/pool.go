@@ -17,8 +17,8 @@ import (
 const (
 	dialTime = 2 * time.Second
 	probing  = 15 * time.Second // between two TCP keepalive probes
-	// idleTime is for how long an idle connection is kept, or half as long
-	// again: shorter than servers do.
+	// idleTime is how long an idle connection is kept at least; at most half as
+	// long again. Servers keep it for longer.
 	idleTime = 90 * time.Second
 	// mostIdle bounds the idle connections to one address. A program has as
 	// many as it had calls under way at once, and needs them again when all its
@@ -30,11 +30,10 @@ const (
 // safe for concurrent use.
 type Pool struct {
 	// Dial makes the connections, of any kind, such as crypto/tls's. By default
-	// they are bare TCP. Its context ends with the time there is; what it needs
-	// to set up, a handshake say, is best done within. Set it before the first
-	// exchange.
+	// they are bare TCP. Its context ends when its time is over, so a handshake
+	// should be part of Dial. Set it before the first exchange.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
-	// DialTime is the most that Dial gets; 2 s where it is 0.
+	// DialTime bounds a call of Dial; 0 means 2 s.
 	DialTime time.Duration
 
 	mu     sync.Mutex         // guards the following
@@ -57,8 +56,8 @@ type Request struct {
 	Hedger   Hedger
 	Patience time.Duration
 
-	// Aside: a connection that is dialled for this request is closed after its
-	// answer. A client that only keeps a session alive has one connection then.
+	// Aside closes a connection that was dialled for this request after the
+	// answer. So a client that only keeps a session alive keeps one connection.
 	Aside bool
 
 	watchdog Watchdog // of the exchange that is made
@@ -102,9 +101,9 @@ func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64
 	}
 }
 
-// unheard is err, or a failure to dial where the other end did not take our
-// certificate. In TLS 1.3 a client learns that only after its handshake, with
-// the request on its way to a server that will not read it.
+// unheard returns err, or a dial error instead if the other end has refused
+// this client's certificate. In TLS 1.3 a client learns that only after the
+// handshake. The server does not read the request, which may be on its way.
 func unheard(err error) error {
 	alert, ok := errors.AsType[*net.OpError](err)
 	if ok && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate") {
@@ -113,7 +112,7 @@ func unheard(err error) error {
 	return err
 }
 
-// connect makes a connection within the time there is.
+// connect makes a connection before the deadline, ctx or the watchdog ends it.
 func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, watchdog *Watchdog) (*conn, error) {
 	dialling, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -121,7 +120,7 @@ func (p *Pool) connect(ctx context.Context, addr string, deadline time.Time, wat
 	nc, err := p.dial(dialling, addr, deadline)
 	stop()
 	switch over := watchdog.ended(); {
-	case err == nil && over != nil: // and cancel, which runs beside, came too late
+	case err == nil && over != nil: // cancel runs in a goroutine of its own, and came too late
 		_ = nc.Close() // nothing was sent on it
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: over}
 	case err == nil:
@@ -203,8 +202,8 @@ func (p *Pool) put(addr string, c *conn) {
 	}
 }
 
-// reapIn has reap called. The timer does not keep the pool: one that is dropped
-// is collected with its connections, which closes them.
+// reapIn calls reap after d. The timer does not keep the pool in memory: a pool
+// without users is collected with its connections, which closes them.
 func (p *Pool) reapIn(d time.Duration) {
 	dropped := weak.Make(p)
 	p.reaper = time.AfterFunc(d, func() {
@@ -214,7 +213,7 @@ func (p *Pool) reapIn(d time.Duration) {
 	})
 }
 
-// reap closes the connections that have been idle since before.
+// reap closes the connections that became idle earlier than the instant before.
 func (p *Pool) reap(before time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// silence is the time of an exchange in which nothing of an answer has come.
+// silence is the part of an exchange before the first byte of the answer.
 type silence struct {
 	c        *conn
 	ctx      context.Context
 	deadline time.Time
 	watchdog *Watchdog
-	unlink   func() bool // of the context that the watchdog returned
+	unlink   func() bool // from Watchdog.under
 }
 
-// begin sets when to look first.
+// begin sets the first deadline of the connection.
 func (w *silence) begin() error {
 	if !w.c.bare {
 		if err := w.c.SetWriteDeadline(w.deadline); err != nil {
@@ -26,7 +26,7 @@ func (w *silence) begin() error {
 	return w.lookAt(w.watchdog.before(w.deadline))
 }
 
-// lookAt sets when to look next. A write through a layer is left to its time:
+// lookAt sets the connection's next deadline; through a layer, only for reads:
 // see write.
 func (w *silence) lookAt(at time.Time) error {
 	if w.c.bare {
@@ -35,11 +35,11 @@ func (w *silence) lookAt(at time.Time) error {
 	return w.c.SetReadDeadline(at)
 }
 
-// write writes all of b and keeps the watchdog.
+// write writes all of b, and runs the watchdog in that time.
 //
 // A bare connection works again after a missed deadline. A layer may not:
-// crypto/tls refuses every write after a late one. Therefore a layer gets all
-// the time there is, and a timer keeps the watchdog.
+// crypto/tls refuses every write after a late one. Therefore a layer may write
+// until the exchange's deadline, and a timer runs the watchdog.
 func (w *silence) write(b []byte) error {
 	if !w.c.bare && !w.watchdog.next.IsZero() {
 		stop := w.watchdog.During(w.c.cut)
@@ -57,7 +57,7 @@ func (w *silence) write(b []byte) error {
 	}
 }
 
-// follow has the exchange end with the context that the watchdog returned.
+// follow makes the exchange end with Watchdog.under, if that is set.
 func (w *silence) follow() {
 	if w.unlink != nil {
 		w.unlink()
@@ -78,8 +78,8 @@ func (w *silence) goOn(err error) bool {
 	return w.until(w.watchdog.before(w.deadline))
 }
 
-// over lets the rest of the exchange use all the time there is, without the
-// patience, unless it stalls.
+// over ends the silence: the rest of the exchange may last until its deadline,
+// unless it stalls.
 func (w *silence) over() {
 	w.c.rest = rest{deadline: w.deadline, ctx: w.ctx, watchdog: w.watchdog}
 	if !w.watchdog.next.IsZero() {
@@ -88,7 +88,8 @@ func (w *silence) over() {
 	}
 }
 
-// until sets when to look again. A cut that came before has the last word.
+// until sets the connection's next deadline. It returns false if the exchange
+// has ended: then it cuts the connection again.
 func (w *silence) until(at time.Time) bool {
 	if w.lookAt(at) != nil {
 		return false

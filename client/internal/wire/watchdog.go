@@ -15,15 +15,16 @@ type Hedger interface {
 	Late() (again time.Duration, under context.Context)
 }
 
-// Watchdog is kept over one exchange: its dialling and its waiting for an answer.
-// The zero value is never over.
+// Watchdog calls a Hedger while one exchange dials or waits for an answer. The
+// zero value never does.
 type Watchdog struct {
 	hedger Hedger
 	next   time.Time       // when to call Late; zero for never
 	under  context.Context // what Late returned
 }
 
-// NewWatchdog has h called first when patience is over; 0 is never.
+// NewWatchdog returns a watchdog that first calls h after patience; 0 means
+// never.
 func NewWatchdog(h Hedger, patience time.Duration) Watchdog {
 	if h == nil || patience <= 0 {
 		return Watchdog{}
@@ -31,7 +32,8 @@ func NewWatchdog(h Hedger, patience time.Duration) Watchdog {
 	return Watchdog{hedger: h, next: time.Now().Add(patience)}
 }
 
-// before is when to look again: at the deadline, or when the patience is over.
+// before returns the deadline, or the next call of the hedger if that is
+// earlier.
 func (v *Watchdog) before(deadline time.Time) time.Time {
 	if v.next.IsZero() || deadline.Before(v.next) {
 		return deadline
@@ -59,8 +61,8 @@ func (v *Watchdog) ended() error {
 	return v.under.Err()
 }
 
-// During keeps the watchdog, by a timer, over what the caller does until it calls
-// stop. cancel is called when that is to end, in a goroutine of its own.
+// During runs the watchdog on a timer until the caller calls stop. If the
+// hedger ends the exchange, cancel is called in a goroutine of its own.
 func (v *Watchdog) During(cancel func()) (stop func()) {
 	if v.next.IsZero() && v.under == nil {
 		return func() {}
