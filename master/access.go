@@ -45,8 +45,7 @@ func (m *Master) changeAccess(by *Caller, op state.Operation) (state.Result, err
 	})
 }
 
-// errPolicyFull returns the refusal of a change for which the policy has no
-// room.
+// errPolicyFull returns the refusal of a change because the policy is full.
 func errPolicyFull(p *access.Policy, op state.Operation) error {
 	quota, used, most := "group-members", int64(access.MaxReach), int64(access.MaxReach)
 	switch op.(type) {

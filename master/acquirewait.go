@@ -76,8 +76,7 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 	return lockapi.Grant{}, refusal
 }
 
-// checkWait reports whether the wait has ended, by the state, and with which
-// answer.
+// checkWait reports whether the wait has ended by the state, and the answer.
 func (a *acquire) checkWait(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	s := a.o.log.State()
 	hold, wait := a.key.in(s)

@@ -52,7 +52,7 @@ type cycleCount struct {
 
 const restOfCount = 50
 
-// cycles returns that count.
+// cycles returns the number of cycles, which may be of an earlier state.
 func (m *Master) cycles() int {
 	c := &m.counted
 	c.mu.Lock()

@@ -120,7 +120,6 @@ func (k *keepalive) run(ctx context.Context, id string, s *session, p *Parking) 
 	}
 }
 
-// reauthorize checks the caller's rights again.
 func (k *keepalive) reauthorize(session string) error {
 	switch {
 	case k.by != nil:

@@ -74,7 +74,6 @@ type checksums struct {
 	reported uint64        // highest index with a sum applied or proposed here
 }
 
-// mark is a marked entry.
 type mark struct {
 	state   *state.State // after the entry; nil once summed
 	index   uint64

@@ -36,8 +36,7 @@ func (s *Server) ConsulHandler() http.Handler { return s.door.handler }
 
 func maxDoorBody(*http.Request) int64 { return consul.MaxBody }
 
-// prepareForDoor gives a client's request the form that it has between
-// replicas.
+// prepareForDoor gives a request the form that it has between replicas.
 func prepareForDoor(r *http.Request) {
 	takeToken(r)
 	r.URL.RawPath = consul.Prefix + r.URL.EscapedPath()

@@ -145,7 +145,6 @@ func (x *exchange) ifMatch() (*uint64, error) {
 	return &revision, nil
 }
 
-// refuseHeaders refuses both conditional headers.
 func (x *exchange) refuseHeaders(why string) error {
 	return errors.Join(x.refuseHeader(headerIfMatch, why), x.refuseHeader(headerIfNoneMatch, why))
 }
@@ -238,7 +237,6 @@ func (t *transactionBody) Validate() error {
 	return t.Transaction.Validate()
 }
 
-// decodeTransaction decodes a transaction.
 func decodeTransaction(x *exchange) (*lockapi.Transact, error) {
 	if err := x.refuseHeaders("a transaction has its conditions in the body"); err != nil {
 		return nil, err

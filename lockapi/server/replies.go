@@ -34,7 +34,6 @@ func (d *document) replayed(again bool) {
 	}
 }
 
-// replyDocument writes a document.
 func (x *exchange) replyDocument(status int, d *document) error {
 	h := x.c.Writer.Header()
 	for name, value := range d.header {

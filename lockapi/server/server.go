@@ -214,7 +214,6 @@ func New(opts Options) *Server {
 	return s
 }
 
-// version returns the running release.
 func (o *Options) version() string {
 	if o.Master != nil {
 		return o.Master.View().Own.Version

@@ -122,8 +122,7 @@ func (s Self) awaitCell(answers map[string]Answer) Decision {
 	return wait("to join cell %q, waiting for a member of it to answer: %s", s.Cell, list(missing))
 }
 
-// gone makes stranger derive from the card why the directory is no longer a
-// member.
+// gone makes stranger derive the reason from the card.
 const gone = ""
 
 // FindReplaced reports whether the others know that this directory is no longer

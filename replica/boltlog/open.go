@@ -213,7 +213,6 @@ func (f *Log) begin(dir string, behind []*raft.Log, ahead bool) error {
 	return f.transact(behind, unchanged)
 }
 
-// eraseLeftovers deletes left-over entries.
 func (f *Log) eraseLeftovers(r manifest, left spans) error {
 	f.manifest.Store(&r)
 	for ; len(left) > 0; left = left[1:] {

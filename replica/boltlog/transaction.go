@@ -58,7 +58,6 @@ func (f *Log) rotate(change func(manifest) manifest) (next manifest, full []*raf
 	return next, full, err
 }
 
-// unchanged returns the manifest unchanged.
 func unchanged(r manifest) manifest { return r }
 
 // flush moves the entries of the write-ahead log to raft-boltdb, while the log

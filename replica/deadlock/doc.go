@@ -8,7 +8,7 @@
 // full semaphore; in that case there is a cycle only if all holders wait in
 // turn. A lock-delay ends by itself.
 //
-// A cycle need not be a deadlock. It is one if each session keeps its hold until
-// it gets the other lock. Only the programs know: a leader that also stands by
-// for another role gives up its hold by itself.
+// A cycle need not be a deadlock. It is one if each session keeps its hold
+// until it gets the other lock. Only the programs know: a leader that also
+// waits for another role gives up its hold by itself.
 package deadlock

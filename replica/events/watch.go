@@ -103,7 +103,6 @@ func (w *Watch) Bounds() (oldest, published uint64) {
 // it at any time.
 func (w *Watch) Wake() { w.wake() }
 
-// wake makes the reader read.
 func (w *Watch) wake() {
 	select {
 	case w.ready <- struct{}{}:

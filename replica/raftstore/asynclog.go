@@ -122,7 +122,6 @@ func (s *asyncLog) enqueue(logs []*raft.Log, now time.Duration) error {
 	return nil
 }
 
-// store writes entries to disk.
 func (s *asyncLog) store(logs []*raft.Log) error {
 	began := s.clock()
 	s.began.Store(int64(began))

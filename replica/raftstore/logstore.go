@@ -115,7 +115,6 @@ func (s *logStore) look(log raft.LogStore) error {
 	return nil
 }
 
-// finished records a finished snapshot.
 func (s *logStore) finished(snapshot uint64) {
 	for had := s.snapshot.Load(); had < snapshot && !s.snapshot.CompareAndSwap(had, snapshot); {
 		had = s.snapshot.Load()

@@ -41,8 +41,7 @@ func (s forwardOnly) Create(version raft.SnapshotVersion, index, term uint64, c 
 	return &forwardSink{sink, s, index}, nil
 }
 
-// isLast returns ErrOvertaken if the store has a snapshot that ends behind
-// index.
+// isLast returns ErrOvertaken if the store has a snapshot behind index.
 func (s forwardOnly) isLast(index uint64) error {
 	metas, err := s.List()
 	if err == nil && len(metas) > 0 && index < metas[0].Index {

@@ -140,7 +140,7 @@ func (t Transport) quiet(m raft.RPC, quit <-chan struct{}) raft.RPC {
 	})
 }
 
-// answered returns a message for the library whose answer passes through see.
+// answered returns a message for the library; its answer passes through see.
 func answered(m raft.RPC, quit <-chan struct{}, see func(raft.RPCResponse)) raft.RPC {
 	to, answers := m.RespChan, make(chan raft.RPCResponse, 1)
 	m.RespChan = answers
@@ -163,7 +163,7 @@ func (n *notices) done(id raft.ServerID, term uint64) {
 	}
 }
 
-// notice is one message.
+// notice is one message to a follower, without entries.
 type notice struct {
 	target raft.ServerAddress
 	q      raft.AppendEntriesRequest

@@ -123,7 +123,7 @@ func (t Transport) stepDown(quit <-chan struct{}) bool {
 	return !clings || t.Follow(term, quit)
 }
 
-// reportRefusal returns a message for the library whose refusal is reported.
+// reportRefusal returns a message for the library; a refusal is reported.
 func (t Transport) reportRefusal(m raft.RPC, q *raft.RequestPreVoteRequest, quit <-chan struct{}) raft.RPC {
 	return answered(m, quit, func(a raft.RPCResponse) {
 		if r, ok := a.Response.(*raft.RequestPreVoteResponse); ok && !r.Granted {

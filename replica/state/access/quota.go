@@ -194,8 +194,8 @@ func (l *Limits) replaceByGroups(p *Policy, groups []string) {
 	l.replace(named)
 }
 
-// quotasOf walks the quotas of groups. Of the groups and the quotas of groups,
-// it walks the fewer.
+// quotasOf walks the quotas of groups. It walks the shorter of two lists: the
+// groups, or the quotas of groups.
 func (p *Policy) quotasOf(groups []string) iter.Seq[*Quota] {
 	return func(yield func(*Quota) bool) {
 		if len(groups) <= p.quotas.Len() {

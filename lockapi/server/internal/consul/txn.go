@@ -105,7 +105,6 @@ func failed(all []txnError) (*Reply, error) {
 	return r, err
 }
 
-// transact makes a transaction.
 func transact(ctx context.Context, o Office, call *lockapi.ChangeKeys, keys []string) (*Reply, error) {
 	if len(call.Operations) == 0 {
 		return reply(map[string]any{"Results": []any{}, "Errors": nil}, 0)

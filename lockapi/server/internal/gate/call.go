@@ -143,7 +143,6 @@ func (p *Conns) choose(newcomer *Call, fits func(*Call) bool) *conn {
 	return most.keeper
 }
 
-// add counts a call.
 func (of *crowd) add(c *conn, keeps bool) {
 	of.calls++
 	switch {

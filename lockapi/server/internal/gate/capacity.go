@@ -17,8 +17,7 @@ type Capacity struct {
 // Enter adds n if there is room for it.
 func (r *Capacity) Enter(n int) bool { return r.EnterBelow(n, 0) }
 
-// Add adds n regardless of the bound, and returns true. Another call is about
-// to leave.
+// Add adds n regardless of the bound: another call is about to leave.
 func (r *Capacity) Add(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

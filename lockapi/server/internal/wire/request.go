@@ -144,7 +144,6 @@ func line(head string) (first, rest string) {
 	return strings.TrimSuffix(first, "\r"), rest
 }
 
-// parse reads a request's head.
 func parse(r *http.Request, head string) *refusal {
 	large := len(head) > len(buffer{})
 	first, head := line(head)

@@ -133,7 +133,6 @@ func (s *Server) Take(nc net.Conn) {
 	go c.run()
 }
 
-// ended records that c is closed.
 func (s *Server) ended(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

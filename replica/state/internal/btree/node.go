@@ -16,7 +16,6 @@ func (n *node[V]) child(i int) *node[V] {
 	return n.children[i]
 }
 
-// walk walks the values of the subtree of n.
 func (n *node[V]) walk(yield func(V) bool) bool {
 	return n == nil || n.child(0).walk(yield) && n.walkFrom(0, yield)
 }
