@@ -90,8 +90,8 @@ func (h *host) askBelieved(ctx context.Context, id string) (admission.Info, erro
 }
 
 // members returns the servers for which connections are reserved, however many
-// strangers connect. An empty directory knows no members and returns nil; then
-// the first strangers get these connections.
+// strangers connect. Before the replica runs it returns nil; then the first
+// strangers get these connections.
 func (h *host) members() []string {
 	if r := h.running.Load(); r != nil {
 		return r.memberIDs()

@@ -21,7 +21,7 @@ import (
 // office that it has applied, and so is the master; or a leader has reported the
 // entry as committed, and leaders follow the same rule.
 type publisher struct {
-	leads    func(term uint64) bool // whether this replica does
+	leads    func(term uint64) bool // whether this replica leads in the term
 	events   *events.Ring
 	advanced chan struct{} // has a value when published has grown
 	fresh    freshness

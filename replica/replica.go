@@ -252,9 +252,9 @@ func (r *Replica) config(notify chan bool) *raft.Config {
 	return conf
 }
 
-// Failed delivers the first fault that must end the process: a disk that
-// refuses a write or has damaged its contents, a log entry that this release
-// cannot read, or a state that differs from the master's.
+// Failed delivers the first fault that must end the process, such as a refused
+// write to the disk, a log entry that this release cannot read, or a state that
+// differs from the master's.
 func (r *Replica) Failed() <-chan error { return r.failed }
 
 func (r *Replica) fail(err error) {

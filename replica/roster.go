@@ -84,7 +84,7 @@ func (r *Replica) keepRoster() {
 	}
 }
 
-// keep changes the identity on the disk.
+// keep writes the changed identity, with the present roster, to the disk.
 func (r *Replica) keep(change func(*admission.Identity)) error {
 	r.roster.saving.Lock()
 	defer r.roster.saving.Unlock()

@@ -54,7 +54,7 @@ type Self struct {
 }
 
 // Decide returns the next step of a replica that does not run yet. The answers
-// are those from the rest of the founding list, by name.
+// are by name, from the founding list or the cell to join.
 func Decide(self Self, answers map[string]Answer) Decision {
 	if self.CellID != "" {
 		return self.comeBack(answers)

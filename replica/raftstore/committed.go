@@ -42,8 +42,8 @@ func (s *logStore) learn(logs ...*raft.Log) {
 	}
 }
 
-// recall finds the last note of a log. Earlier notes have lower indexes. A log
-// of an earlier release has none.
+// recall finds the last note among the last CacheSize entries of a log. Earlier
+// notes have lower indexes. A log of an earlier release has none.
 func (s *logStore) recall(log raft.LogStore) error {
 	first, err := log.FirstIndex()
 	if err != nil || first == 0 {
@@ -62,8 +62,8 @@ func (s *logStore) recall(log raft.LogStore) error {
 	return err
 }
 
-// keeps refuses to remove entries that are known to be committed, unless a
-// snapshot has them.
+// keeps refuses to remove the end of the log if it has an entry that is known
+// to be committed, unless a snapshot has them all.
 func (s *logStore) keeps(from, to, committed uint64) error {
 	if to <= s.snapshot.Load() || from > committed {
 		return nil

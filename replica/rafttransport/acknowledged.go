@@ -177,8 +177,8 @@ func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {
 	return why
 }
 
-// failed records why a message had no answer. A follower's errors arrive as
-// text.
+// failed records that a follower refuses this leader's entries with
+// ErrLostChanges, and ignores other errors. A follower's errors arrive as text.
 func (a *acknowledged) failed(id raft.ServerID, term uint64, err error) {
 	if a == nil || !strings.Contains(err.Error(), raftstore.ErrLostChanges.Error()) {
 		return

@@ -63,7 +63,7 @@ func (n *notices) of(id raft.ServerID, term uint64) *follower {
 	return f
 }
 
-// sending records what a message reports that is about to be sent.
+// sending records the commit index in a message that is about to be sent.
 func (n *notices) sending(id raft.ServerID, q *raft.AppendEntriesRequest) {
 	if n == nil {
 		return
