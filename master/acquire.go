@@ -124,8 +124,8 @@ func (a *acquire) exit() {
 	}
 }
 
-// shared returns the registration that all calls for the same locks have, in any
-// order of the paths.
+// shared returns the registration for the first path in order: all calls for
+// the same locks have it, however they order the paths.
 func (a *acquire) shared() *registered {
 	least := &a.registered
 	for i := range a.with {

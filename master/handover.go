@@ -203,8 +203,8 @@ func (m *Master) endHandover() {
 
 // handover closes the office, if there is one, in good order and makes another
 // replica the leader. If that fails, this replica may open a new office; it
-// never resumes the closed one. resign describes patience: after one term of
-// the lease the successor need not wait, whether the office is closed or not.
+// never resumes the closed one. For patience see resign: after one term of the
+// lease the successor need not wait, whether the office is closed or not.
 func (m *Master) handover(ctx context.Context, o *office, to string, patience time.Duration) error {
 	logger := m.opts.Logger
 	if o != nil {

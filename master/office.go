@@ -184,10 +184,10 @@ func (o *office) end(why error) {
 // resign closes the office in good order. It drops the lease permanently, lets
 // the calls under way end, and proposes the closing entry as its last act, so
 // that the successor need not wait. It waits for the calls, and then for the
-// entry, for as long as patience and ctx allow: neither ends while this
-// replica's disk hangs. Later calls end with outcome_unknown then, or the state
-// refuses them behind the closing entry. That entry counts even if it is only
-// in the logs of a majority.
+// entry, for as long as patience and ctx allow: both hang with this replica's
+// disk. Calls that take longer end with outcome_unknown, or the state refuses
+// them behind the closing entry. That entry counts once it is in the logs of a
+// majority.
 func (o *office) resign(ctx context.Context, patience time.Duration, why error) {
 	defer o.end(why)
 	o.lease.Drop()

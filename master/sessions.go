@@ -112,7 +112,7 @@ func (ss *sessions) notify(h *state.Hold) {
 	}
 }
 
-// expelled makes the end of a wait an event for its session.
+// expelled makes the end of a kept wait an event for its session.
 func (ss *sessions) expelled(c state.Expelled) {
 	if s := ss.byID[c.Wait.Session]; s != nil && c.Wait.Keep && s.events.add(sessionEvent{seq: c.EventSeq, wait: c.Wait}) {
 		s.wake()

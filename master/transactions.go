@@ -241,7 +241,7 @@ func writeOf(w *lockapi.WriteOperation) *state.Write {
 	return &state.Write{Path: w.Path, Content: content, Sum: sum[:], Owner: ownerOf(w.Ephemeral)}
 }
 
-// ownerOf returns when a file is to end; nil leaves its owner unchanged.
+// ownerOf returns the owner of a written file; nil leaves it unchanged.
 func ownerOf(ephemeral *bool) state.Owner {
 	switch {
 	case ephemeral == nil:

@@ -97,8 +97,9 @@ func (ws *waiters) collect(key claimKey, c *acquires) {
 	}
 }
 
-// granted wakes the calls that wait for this grant. If no call waits, or a 202
-// was sent, the grant becomes an event of the session instead.
+// granted wakes the calls that wait for this grant. The grant of a kept
+// position also becomes an event of the session if no call waits, if a 202 was
+// sent, or if the wait is from an earlier office.
 func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
 	key := holdKey(h)
 	c := ws.claims[key]

@@ -158,8 +158,7 @@ func addressesFree(now []membership.MemberStatus, row state.Member) error {
 	return nil
 }
 
-// find asks the members, and finds the place of one that a request names with
-// its directory; empty for any.
+// find asks the members, and returns the place of the one with that name.
 func (t *Table) find(ctx context.Context, id string) (seen View, place int, err error) {
 	if seen, err = t.Ask(ctx); err == nil {
 		place, err = seen.place(id)
