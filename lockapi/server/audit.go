@@ -111,7 +111,7 @@ func (x *exchange) needsLine() bool {
 func (x *exchange) record(status int) audit.Record {
 	checked := x.noted.checked
 	if checked.How == "" && x.secret != nil && x.noted.code != lockapi.CodeUnauthenticated {
-		// Another replica had to check the call, and its answer was lost.
+		// Another replica was to check the call, and its answer was lost.
 		_ = x.master.Authorize(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}, Told: &checked})
 	}
 	r := audit.Record{

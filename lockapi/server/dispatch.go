@@ -85,7 +85,7 @@ func (x *exchange) search(t task, follow bool, here func() error, there func(at 
 			refused := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master, and the call must not be forwarded; the master is %s at %s", at.ID, at.URL)
 			refused.Master = at.URL
 			err = refused
-		default: // a stranger must not learn which replica is the master
+		default: // even without permission to forward, if a stranger would otherwise learn which replica is the master
 			err = there(at)
 		}
 		if !errors.Is(err, lockapi.CodeNoMaster) || x.noted.refused {
@@ -106,7 +106,7 @@ func (x *exchange) search(t task, follow bool, here func() error, there func(at 
 }
 
 // isCutOff reports whether the master sends Raft heartbeats to this replica but
-// does not answer its calls. The path for calls is dead, and Raft will not
+// does not answer its calls. Then the path for calls is dead, and Raft will not
 // elect another master.
 func (x *exchange) isCutOff(at Location) bool {
 	return !at.Self && x.others.IsUnreached(at.ID) && x.master.View().Own.LastContactMS < peers.Every.Milliseconds()
@@ -158,8 +158,8 @@ func (x *exchange) answer(t task) error {
 	return x.reply(status, body)
 }
 
-// TakeTurn waits for one of the places in Server.lists, until endTurn. A request
-// that makes several calls has one place.
+// TakeTurn waits for one of the places in Server.lists, and keeps it until
+// endTurn. A request that makes several calls takes one place.
 func (x *exchange) TakeTurn(ctx context.Context) error {
 	if x.inTurn {
 		return nil

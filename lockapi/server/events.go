@@ -72,7 +72,7 @@ func (x *exchange) isStrange() bool {
 }
 
 // readEvents answers with events, as JSON or as a stream, from this replica's
-// own log. It needs the master only to start at the present revision.
+// own log. It needs the master only to find the present revision.
 func readEvents(x *exchange) error {
 	streams := x.acceptsStream()
 	filter, err := x.eventFilter()

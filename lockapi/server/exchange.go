@@ -30,8 +30,8 @@ var (
 	bearer      = []string{"Bearer"}
 )
 
-// exchange is one request and its reply. Its body and query have already been
-// read.
+// exchange is one request and its reply. Body and query are read before the
+// route's handler runs.
 type exchange struct {
 	*Server
 	c        *gin.Context

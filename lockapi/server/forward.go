@@ -147,8 +147,8 @@ func (x *exchange) ask(ctx context.Context, id string) (resp *http.Response, sen
 
 // refusal returns the answer as an error if it must not be passed on as it is.
 // The error is no_master if the call had no effect because the replica is not
-// the master, or if a repeatable call got no answer. It is the refusal itself
-// if that does not settle an earlier attempt without an answer.
+// the master, or if a repeatable call has an unknown outcome. It is the refusal
+// itself if that does not settle an earlier attempt without an answer.
 func (x *exchange) refusal(got peers.Answer, t task) error {
 	switch {
 	case got.Status == http.StatusMisdirectedRequest, got.Status == http.StatusServiceUnavailable:

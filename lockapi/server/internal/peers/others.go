@@ -17,7 +17,7 @@ import (
 // knows how long one has been silent.
 const Every = time.Second
 
-// UnreachedAfter is how long a replica's questions remain unanswered before the
+// UnreachedAfter is how long a member may leave questions unanswered before the
 // path to it counts as dead.
 const UnreachedAfter = 2 * Every
 
