@@ -214,7 +214,7 @@ func (f *finder) ask(ctx context.Context) {
 
 // believe returns the endpoints of the members in the cell's list. It omits a
 // URL that leads from https to http, or is not the URL of a host. It is nil if
-// there are no endpoints.
+// there are none, or the list is another cell's.
 func (f *finder) believe(list *lockapi.URLs) (out []*Endpoint) {
 	if !f.c.sameCell.isThis(list.CellID) {
 		return nil
@@ -245,8 +245,8 @@ func learnedEndpoint(text string, secure bool) (*Endpoint, error) {
 	return e, nil
 }
 
-// met records a named master that has answered. A client that may not ask for
-// the members follows the cell by these.
+// met learns an endpoint that has answered, such as a master that a replica
+// named. A client that may not list the members follows the cell by these.
 func (f *finder) met(e *Endpoint) {
 	if f == nil || !f.learns || strings.Trim(e.path, "/") != "" || f.secure && e.scheme != "https" {
 		return

@@ -17,8 +17,8 @@ const (
 // A replica may still name it as the master. The client does not return to it
 // for that: the link to it may be dead while the replicas' own links are
 // healthy. It is probed in the background, at growing intervals while it fails.
-// A penalty that is over is kept for mostPenalty, so that a link on which only
-// some answers arrive is passed over for longer and longer.
+// A penalty that is over counts for mostPenalty more, so that a link on which
+// only some answers arrive is passed over for longer and longer.
 type penalty struct {
 	length time.Duration // of the present pause
 	until  time.Duration // clock at the end of the pause, or of the answer once it is over
@@ -97,7 +97,7 @@ func (rt *router) isPunished(e *Endpoint) bool {
 	return rt.passesOver(e)
 }
 
-// fails reports whether an endpoint could not be reached on the last attempt.
+// fails is passesOver without a probe.
 func (rt *router) fails(base string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -280,7 +280,8 @@ func (rt *router) learn(more ...*Endpoint) {
 	rt.setKnown(nil, learned[max(0, len(learned)-mostLearned):])
 }
 
-// setKnown is set with mu held. It keeps the record of known endpoints.
+// setKnown is set with mu held. It keeps the Endpoints that are known, with
+// their state.
 func (rt *router) setKnown(given, learned []*Endpoint) {
 	was, now := rt.known.Load(), &endpoints{}
 	if given == nil {
