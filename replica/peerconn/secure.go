@@ -90,7 +90,7 @@ func secureTo(ctx context.Context, c net.Conn, s Security, server string) (net.C
 // other does not accept it.
 var ErrTrust = errors.New("no trust")
 
-// noTrust is such an error, with the same text each time.
+// noTrust is an ErrTrust. Its text names the likely cause.
 type noTrust struct{ err error }
 
 func (e noTrust) Is(target error) bool { return target == ErrTrust }
