@@ -240,7 +240,7 @@ func (w *watch) classify(ctx context.Context, err error) error {
 	}
 	switch refused.Code {
 	case lockapi.CodeCompacted:
-		return w.isCompacted(refused.Compacted)
+		return w.handleCompacted(refused.Compacted)
 	case lockapi.CodeNoMaster, lockapi.CodeOutcomeUnknown, lockapi.CodeNotMaster:
 		w.c.calls.Lost(w.at, err)
 		return w.missed(lockapi.Compacted{})
@@ -248,13 +248,13 @@ func (w *watch) classify(ctx context.Context, err error) error {
 		if w.connected { // keep the position reached so far
 			return nil
 		}
-		return w.isBad(refused)
+		return w.countUseless(refused)
 	}
 	switch {
 	case isDenial(refused):
-		return w.isDenied(ctx, refused)
+		return w.handleDenial(ctx, refused)
 	case call.IsInvalid(err):
-		return w.isBad(refused)
+		return w.countUseless(refused)
 	}
 	return refused
 }
@@ -263,9 +263,9 @@ func (w *watch) classify(ctx context.Context, err error) error {
 // there are.
 const fewBad = 2
 
-// isBad counts a useless answer. The watch ends when every replica has given
+// countUseless counts a useless answer. The watch ends when every replica has given
 // one; it does not wait for learned replicas that cannot be reached.
-func (w *watch) isBad(err error) error {
+func (w *watch) countUseless(err error) error {
 	if w.useless == nil {
 		w.useless = make(map[string]bool)
 	}
@@ -279,19 +279,19 @@ func (w *watch) isBad(err error) error {
 	return err
 }
 
-// isDenied handles a refusal for lack of rights. The replica uses its own copy
+// handleDenial handles a refusal for lack of rights. The replica uses its own copy
 // of the rules, which may be old. It checks a stream with its first credential,
 // which may have been replaced. Therefore the master is asked with the present
 // one, and its refusal ends the watch. If there is no master, or it does not
 // answer, the other replicas are asked.
-func (w *watch) isDenied(ctx context.Context, refused *lockapi.Error) error {
+func (w *watch) handleDenial(ctx context.Context, refused *lockapi.Error) error {
 	ctx, cancel := context.WithTimeout(ctx, call.AnswerTime)
 	defer cancel()
 	_, err := w.c.Revision(ctx)
 	if err, ok := err.(*lockapi.Error); ok && isDenial(err) {
 		return err
 	}
-	return w.isBad(refused)
+	return w.countUseless(refused)
 }
 
 // isDenial reports whether a refusal is about the caller's credential or
@@ -300,11 +300,11 @@ func isDenial(e *lockapi.Error) bool {
 	return e.Code == lockapi.CodeUnauthenticated || e.Code == lockapi.CodePermissionDenied
 }
 
-// isCompacted handles a replica that does not keep the next events, or has not
+// handleCompacted handles a replica that does not keep the next events, or has not
 // reached the watch's revision.
-func (w *watch) isCompacted(at lockapi.Compacted) error {
+func (w *watch) handleCompacted(at lockapi.Compacted) error {
 	if at.Oldest <= w.after && w.after <= at.Revision || at.Revision < at.Oldest || at.Revision > lockapi.MaxToken {
-		return w.isBad(w.lie("events after %d as compacted, but it keeps those after %d, up to %d", w.after, at.Oldest, at.Revision))
+		return w.countUseless(w.lie("events after %d as compacted, but it keeps those after %d, up to %d", w.after, at.Oldest, at.Revision))
 	}
 	if w.compacted == nil {
 		w.compacted = make(map[string]lockapi.Compacted)
