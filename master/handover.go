@@ -22,29 +22,29 @@ const askAgain = 50 * time.Millisecond
 // empty, and returns when it is in office. An unknown name is an
 // invalid_argument. The error is conflict if the replica is not well within
 // members.AskTimeout, or if no other member votes. Naming this replica changes nothing.
-// The call needs no lease: see mayTransfer.
+// The call needs no lease: see checkTransfer.
 func (m *Master) TransferMastership(ctx context.Context, by *Caller, req *lockapi.TransferMastership) (lockapi.Transferred, error) {
 	if req.To == m.opts.ID {
 		return serve(m, by, func(*office) (lockapi.Transferred, error) { return lockapi.Transferred{Master: req.To}, nil })
 	}
-	if err := m.mayTransfer(ctx, by, req.To); err != nil {
+	if err := m.checkTransfer(ctx, by, req.To); err != nil {
 		return lockapi.Transferred{}, err
 	}
-	return m.handOff(ctx, req.To)
+	return m.transferMastership(ctx, req.To)
 }
 
-// mayTransfer returns why mastership can't be handed over as requested. While
+// checkTransfer returns why mastership can't be handed over as requested. While
 // the lease runs, the office decides. A leader without a lease, or without an
 // open office, may be the very one to be replaced: its answer takes a barrier,
 // which a majority must store. No later leader had been elected then, so the
 // state behind the barrier has everything that was acknowledged before the call
 // began. The rights are checked by that state.
-func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
+func (m *Master) checkTransfer(ctx context.Context, by *Caller, to string) error {
 	if o := m.inOffice(); o != nil && o.leaseValid() {
 		began := o.now()
 		err := o.admit(by)
 		if err == nil {
-			err = m.mayHandTo(ctx, to)
+			err = m.checkSuccessor(ctx, to)
 		}
 		if err != nil { // only a refusal is an answer
 			err = o.vouch(began, err)
@@ -64,7 +64,7 @@ func (m *Master) mayTransfer(ctx context.Context, by *Caller, to string) error {
 	if err := m.admitAsLeader(by); err != nil {
 		return err
 	}
-	return m.mayHandTo(ctx, to)
+	return m.checkSuccessor(ctx, to)
 }
 
 // admitAsLeader is admit behind a barrier, when no office need be open.
@@ -79,18 +79,18 @@ func (m *Master) admitAsLeader(by *Caller) error {
 	return check()
 }
 
-// mayHandTo returns why mastership can't be handed to the named replica, or to
+// checkSuccessor returns why mastership can't be handed to the named replica, or to
 // any.
-func (m *Master) mayHandTo(ctx context.Context, to string) error {
-	if err := m.canHandTo(to); err != nil {
+func (m *Master) checkSuccessor(ctx context.Context, to string) error {
+	if err := m.checkSuccessorName(to); err != nil {
 		return err
 	}
 	return m.isWell(ctx, to)
 }
 
-// handOff hands mastership over, to the named replica or to any (see
-// mayHandTo).
-func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, error) {
+// transferMastership hands mastership over, to the named replica or to any (see
+// checkSuccessor).
+func (m *Master) transferMastership(ctx context.Context, to string) (lockapi.Transferred, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*successorBound)
 	defer cancel()
 	before := m.log.State().Epoch
@@ -111,7 +111,7 @@ func (m *Master) handOff(ctx context.Context, to string) (lockapi.Transferred, e
 	return done, err
 }
 
-func (m *Master) canHandTo(to string) error {
+func (m *Master) checkSuccessorName(to string) error {
 	others := 0
 	for _, r := range m.members.Members() {
 		if r.ID == to && !r.Voter {
@@ -250,7 +250,7 @@ func (m *Master) Close(ctx context.Context) error {
 	o, _ := m.beginHandover()
 	switch {
 	case o == nil:
-	case m.canHandTo("") == nil:
+	case m.checkSuccessorName("") == nil:
 		// On failure the replica stops anyway; the others elect a
 		// master.
 		_ = m.handover(ctx, o, "", m.opts.LeaseTerm)

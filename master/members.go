@@ -16,10 +16,10 @@ func (m *Master) newTable() *members.Table {
 		State: m.log.State, Barrier: m.log.Barrier, Wake: m.memberWakeup.Wake,
 		Master: func() string { return m.Known().ID },
 		Transfer: func(ctx context.Context) error {
-			if err := m.mayHandTo(ctx, ""); err != nil {
+			if err := m.checkSuccessor(ctx, ""); err != nil {
 				return err
 			}
-			_, err := m.handOff(ctx, "")
+			_, err := m.transferMastership(ctx, "")
 			return err
 		},
 		Changed: func(change membership.Change, id string) {
