@@ -80,7 +80,7 @@ func (x *exchange) search(t task, follow bool, here func() error, there func(at 
 		switch {
 		case at.Self:
 			err = here()
-		case !follow && x.stranger() == nil:
+		case !follow && x.localRefusal() == nil:
 			x.c.Writer.Header().Set(lockapi.HeaderMaster, at.URL)
 			refused := lockapi.Errorf(lockapi.CodeNotMaster, "this replica is not the master, and the call must not be forwarded; the master is %s at %s", at.ID, at.URL)
 			refused.Master = at.URL

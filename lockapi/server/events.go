@@ -32,7 +32,7 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 			free()
 		}
 	}()
-	if x.isStrange() {
+	if x.isAnonymous() {
 		from, most := x.Source(), boundOf(x.opts.MaxAnonymousWatchers)
 		if _, ok := x.strangers.Enter(from, most); !ok {
 			return nil, lockapi.TooMany("max-anonymous-watchers", most, most, "quota max-anonymous-watchers is used up: %d calls without a credential already wait for events from your address; send a credential, or raise the quota",
@@ -65,9 +65,9 @@ func boundOf(setting int) int64 {
 	return int64(setting)
 }
 
-// isStrange reports whether access control is on and the call has no
+// isAnonymous reports whether access control is on and the call has no
 // credential.
-func (x *exchange) isStrange() bool {
+func (x *exchange) isAnonymous() bool {
 	return !x.peer && !x.brought && x.master.Authorize(&master.Caller{Ask: master.Ask{Right: master.Known}}) != nil
 }
 

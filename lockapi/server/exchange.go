@@ -163,7 +163,7 @@ func (x *exchange) run(r *route, always bool) error {
 			return err
 		}
 	}
-	return x.turnAway(x.handle(r))
+	return x.hideFromAnonymous(x.handle(r))
 }
 
 // handle reads the query and runs the operation.
@@ -176,26 +176,26 @@ func (x *exchange) handle(r *route) (err error) {
 	return r.handle(x)
 }
 
-// turnAway replaces errors by 401 for a caller without a credential if access
+// hideFromAnonymous replaces errors by 401 for a caller without a credential if access
 // control is on and no rule names anonymous. The caller does not learn what is
 // wrong with its call or which replica is the master.
-func (x *exchange) turnAway(err error) error {
+func (x *exchange) hideFromAnonymous(err error) error {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	if !ok || refused.Code.Status() >= http.StatusInternalServerError {
 		return err
 	}
-	if away := x.refuseStranger(refused.Code); away != nil {
+	if away := x.mastersRefusal(refused.Code); away != nil {
 		return away
 	}
 	return err
 }
 
-// refuseStranger is stranger by the master's state: a replica that is behind
+// mastersRefusal is localRefusal by the master's state: a replica that is behind
 // may not know that access control was turned off or a rule added. On other
 // replicas it returns nil, except for a malformed call: the master never
 // receives such a call, so the replica's own state decides.
-func (x *exchange) refuseStranger(refused lockapi.Code) error {
-	away := x.stranger()
+func (x *exchange) mastersRefusal(refused lockapi.Code) error {
+	away := x.localRefusal()
 	if away == nil {
 		return nil
 	}
@@ -212,13 +212,13 @@ func (x *exchange) refuseStranger(refused lockapi.Code) error {
 	return nil
 }
 
-// stranger returns the refusal of a caller without a credential if, by this
+// localRefusal returns the refusal of a caller without a credential if, by this
 // replica's own state, no call is open to it; otherwise nil.
-func (x *exchange) stranger() error {
+func (x *exchange) localRefusal() error {
 	if x.peer || x.brought || x.master == nil || x.asks == master.Nothing || x.asks == master.AnyCaller {
 		return nil
 	}
-	return x.closed()
+	return x.anonymousRefusal()
 }
 
 // isNameless reports whether the answer must hide the cell's id and the master:
@@ -234,12 +234,12 @@ func (x *exchange) isNameless(status int) bool {
 	case x.asks == master.Nothing && status >= http.StatusInternalServerError:
 		return false
 	}
-	return x.closed() != nil
+	return x.anonymousRefusal() != nil
 }
 
-// closed returns the refusal of a caller without a credential if, by this
+// anonymousRefusal returns the refusal of a caller without a credential if, by this
 // replica's own state, it can only make calls that need no right; otherwise nil.
-func (s *Server) closed() error {
+func (s *Server) anonymousRefusal() error {
 	at := s.attached.Load()
 	if at == nil {
 		return nil

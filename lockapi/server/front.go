@@ -117,7 +117,7 @@ func (s *Server) canned(status int, e *lockapi.Error) []byte {
 	defer body.Release()
 	header := http.Header{}
 	s.stamp(header)
-	if s.closed() != nil { // the caller is unknown
+	if s.anonymousRefusal() != nil { // the caller is unknown
 		delete(header, lockapi.HeaderMaster)
 		delete(header, lockapi.HeaderCell)
 	}

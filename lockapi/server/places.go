@@ -53,8 +53,8 @@ var keepalives = []string{patternKeepalive, lockapi.RouteKeepalives, consul.Pref
 // keepalive without a place does not wait. No call is displaced for a caller
 // without any rights.
 func (x *exchange) takePlace(r *route) error {
-	if x.stranger() != nil {
-		return cmp.Or(x.refuseStranger(lockapi.CodeTooMany), errNoConnection(x))
+	if x.localRefusal() != nil {
+		return cmp.Or(x.mastersRefusal(lockapi.CodeTooMany), errNoConnection(x))
 	}
 	x.call.Keeps = slices.Contains(keepalives, r.pattern)
 	if x.conns.Reserve(x.ctx(), &x.call) {
