@@ -38,7 +38,7 @@ func newHost(o *Options, dir *datadir.Dir) (*host, error) {
 		return nil, fmt.Errorf("listen for the other replicas on %s: %w", o.RaftListen, err)
 	}
 	h := &host{opts: o, caller: peerconn.Caller{Security: o.Security}, dir: dir, few: o.Logger.Sample(&zerolog.BurstSampler{Burst: 3, Period: time.Minute})}
-	h.links = peerconn.Listen(in, peerconn.Rules{Admit: h.admit, Members: h.members, Believes: h.believes, Security: o.Security, Refused: h.refused})
+	h.links = peerconn.Listen(in, peerconn.Rules{Admit: h.admit, Members: h.members, CheckSender: h.checkSender, Security: o.Security, Refused: h.refused})
 	return h, nil
 }
 
@@ -63,16 +63,16 @@ func (h *host) admit(o peerconn.Hello) (card []byte, err error) {
 	if err := who.Refuses(o.CellID, o.To); err != nil {
 		return nil, err
 	}
-	return nil, h.believes(o.From)
+	return nil, h.checkSender(o.From)
 }
 
-// believes returns an error if messages of a server must be refused.
-func (h *host) believes(server string) error {
+// checkSender returns an error if messages of a server must be refused.
+func (h *host) checkSender(server string) error {
 	r := h.running.Load()
 	if r == nil {
 		return nil
 	}
-	err := r.Believes(server)
+	err := r.CheckSender(server)
 	if err != nil {
 		h.few.Warn().Str("from", fmt.Sprintf("%.80q", server)).Err(err).Msg("a replica that is not a member of the cell connected")
 	}

@@ -285,7 +285,7 @@ func (r *Replica) watchReplacement() {
 		if r.hasLeader() {
 			continue
 		}
-		answers := r.believed(admission.AskAll(ctx, r.opts.ID, r.askNames(ctx), r.peers.Ask))
+		answers := r.withoutRemoved(admission.AskAll(ctx, r.opts.ID, r.askNames(ctx), r.peers.Ask))
 		if err := r.isReplaced(answers); err != nil {
 			r.fail(err)
 			return

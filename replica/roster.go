@@ -102,7 +102,7 @@ func (r *Replica) keep(change func(*admission.Identity)) error {
 	return nil
 }
 
-// Believes returns an error if messages of a server must be refused.
+// CheckSender returns an error if messages of a server must be refused.
 //
 //   - A member is believed: it is in the latest configuration that this replica
 //     knows to be committed, or in a later one in its log, which may be adding
@@ -117,8 +117,8 @@ func (r *Replica) keep(change func(*admission.Identity)) error {
 //     configurations" (Ongaro's thesis, 4.2.2).
 //
 // A server may be removed and added again while this replica is away. Then this
-// replica refuses it until a member reports the later configuration (believed).
-func (r *Replica) Believes(server string) error {
+// replica refuses it until a member reports the later configuration (withoutRemoved).
+func (r *Replica) CheckSender(server string) error {
 	if r.fsm.restored.Load() {
 		r.noteSnapshot()
 	}
@@ -184,9 +184,9 @@ func (r *Replica) isLed(now *admission.Roster, servers []raft.Server) bool {
 	}
 }
 
-// believed returns the answers of replicas that were not removed. It records
+// withoutRemoved returns the answers of replicas that were not removed. It records
 // the latest configuration that members among them know.
-func (r *Replica) believed(answers map[string]admission.Answer) map[string]admission.Answer {
+func (r *Replica) withoutRemoved(answers map[string]admission.Answer) map[string]admission.Answer {
 	r.enroll(func(l *admission.Roster) *admission.Roster { return l.Learn(r.CellID(), answers) })
 	now := r.roster.now.Load()
 	servers := r.logged(now)

@@ -19,7 +19,7 @@ import (
 // refuses reports whether a replica refuses all messages of a server, for a
 // reason with the given words.
 func refuses(r *Replica, server, why string) bool {
-	err := r.Believes(server)
+	err := r.CheckSender(server)
 	return err != nil && strings.Contains(err.Error(), why)
 }
 
@@ -53,7 +53,7 @@ func TestRemovedReplica(t *testing.T) {
 	change(t, leader, membership.AddNonvoter, removed)
 	var conns []net.Conn
 	for _, r := range all {
-		until(t, "the new member is believed", func() bool { return r.Believes("r4/d") == nil && r.Member("r4/d") == nil })
+		until(t, "the new member is believed", func() bool { return r.CheckSender("r4/d") == nil && r.Member("r4/d") == nil })
 		for _, kind := range []peerconn.Kind{peerconn.Raft, peerconn.Call} {
 			c, err := stranger(t, r.opts, kind, "r4/d")
 			must(t, err)
@@ -80,7 +80,7 @@ func TestRemovedReplica(t *testing.T) {
 			}
 		}
 		for _, other := range all {
-			if err := r.Believes(string(other.self())); err != nil {
+			if err := r.CheckSender(string(other.self())); err != nil {
 				t.Errorf("%s: %v", r.ID(), err)
 			}
 		}
@@ -96,13 +96,13 @@ func TestRemovedReplica(t *testing.T) {
 	alone := start(t, leader.opts)
 	for _, server := range []string{"r4/d", "r4/another"} {
 		if !refuses(alone, server, wasRemoved) {
-			t.Errorf("alone, it believes %s: %v", server, alone.Believes(server))
+			t.Errorf("alone, it believes %s: %v", server, alone.CheckSender(server))
 		}
 		if _, err := stranger(t, alone.opts, peerconn.Raft, server); err == nil {
 			t.Errorf("%s opens a connection", server)
 		}
 	}
-	if err := alone.Believes("r9/z"); err != nil {
+	if err := alone.CheckSender("r9/z"); err != nil {
 		t.Errorf("one that may be a member that it does not know yet: %v", err)
 	}
 	if alone.Member("r9/z") == nil {
@@ -130,16 +130,16 @@ func TestRosterAheadOfTheLog(t *testing.T) {
 		t.Fatal("the log does not list it")
 	}
 	if !refuses(behind, gone, wasRemoved) {
-		t.Errorf("%s is believed: %v", gone, behind.Believes(gone))
+		t.Errorf("%s is believed: %v", gone, behind.CheckSender(gone))
 	}
 	if behind.Member(gone) == nil {
 		t.Errorf("the word of %s counts", gone)
 	}
 	card := admission.Info{ID: others[1].ID(), Directory: others[1].Directory()}
-	if kept := behind.believed(map[string]admission.Answer{card.ID: {Info: card}}); len(kept) > 0 {
+	if kept := behind.withoutRemoved(map[string]admission.Answer{card.ID: {Info: card}}); len(kept) > 0 {
 		t.Errorf("the card of %s counts", gone)
 	}
-	must(t, behind.Believes(string(leader.self())))
+	must(t, behind.CheckSender(string(leader.self())))
 }
 
 // TestRemovedByTheRoll: a replica that was away learns of its own removal from
@@ -229,7 +229,7 @@ func TestAwayWhileAllWereReplaced(t *testing.T) {
 	back := start(t, away.opts)
 	same(t, leader, back)
 	until(t, "it knows the members", func() bool {
-		return back.Believes(string(r5.self())) == nil && refuses(back, string(first.self()), wasRemoved)
+		return back.CheckSender(string(r5.self())) == nil && refuses(back, string(first.self()), wasRemoved)
 	})
 	stop(t, leader) // then its vote is needed
 	leader, epoch = lead(t, r5, back)
@@ -263,7 +263,7 @@ func TestAwayWhileOneCameAgain(t *testing.T) {
 	}
 	same(t, leader, back)
 	if !refuses(back, "r4/once", wasRemoved) {
-		t.Errorf("the directory that was removed: %v", back.Believes("r4/once"))
+		t.Errorf("the directory that was removed: %v", back.CheckSender("r4/once"))
 	}
 }
 
@@ -281,14 +281,14 @@ func TestCardsOfTheRemoved(t *testing.T) {
 		ID: "r4", Directory: "x", CellID: r.CellID(), ConfigIndex: 1 << 40, Members: []string{"r4/x"},
 		Leads: true, Stored: admission.Stored{Term: 1 << 40, Index: 1 << 40},
 	}
-	answers := r.believed(map[string]admission.Answer{"r4": {Info: card}})
+	answers := r.withoutRemoved(map[string]admission.Answer{"r4": {Info: card}})
 	if err := r.isReplaced(answers); err != nil {
 		t.Errorf("it is replaced: %v", err)
 	}
 	if err := r.forgets(answers); err != nil {
 		t.Errorf("it has forgotten: %v", err)
 	}
-	if r.Believes("r4/x") == nil {
+	if r.CheckSender("r4/x") == nil {
 		t.Error("it believes what that one says of itself")
 	}
 }
@@ -300,7 +300,7 @@ func TestMemberCanBeAsked(t *testing.T) {
 	lead(t, r)
 	self := string(r.self())
 	until(t, "its configuration is committed", func() bool { return r.roster.now.Load().Lists(self) })
-	if n := testing.AllocsPerRun(100, func() { _ = r.Believes(self) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = r.CheckSender(self) }); n > 0 {
 		t.Errorf("it takes %v allocations", n)
 	}
 }

@@ -170,7 +170,7 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 	stop(t, leader)
 	stop(t, others[0])
 	rest := others[1]
-	until(t, "it has no master", func() bool { return rest.Believes("x/y") == nil })
+	until(t, "it has no master", func() bool { return rest.CheckSender("x/y") == nil })
 	for _, kind := range []peerconn.Kind{peerconn.Raft, peerconn.Call} {
 		if n := places(rest, kind, 31); n == 0 || n > 4 {
 			t.Errorf("strangers have places for %d callers of kind %v", n, kind)

@@ -19,7 +19,7 @@ func doubting(t *testing.T) (l *Listener, doubts *atomic.Bool) {
 	l = Listen(in, Rules{
 		Admit:   func(Hello) ([]byte, error) { return nil, nil },
 		Members: func() []string { return nil },
-		Believes: func(server string) error {
+		CheckSender: func(server string) error {
 			if doubts.Load() && server == "r2/b" {
 				return errors.New("removed")
 			}

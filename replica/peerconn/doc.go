@@ -11,7 +11,7 @@
 // that it wants; the other end requires the certificate of the member that the
 // hello names as its caller.
 //
-// A caller's data counts only while the caller is believed (Rules.Believes). A
+// A caller's data counts only while the caller is believed (Rules.CheckSender). A
 // replica that is removed from the cell is cut off with its next byte, or by
 // Review.
 //

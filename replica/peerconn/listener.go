@@ -39,11 +39,11 @@ type Members func() []string
 type Rules struct {
 	Admit   Admit
 	Members Members
-	// Believes returns an error if messages of a server must be refused. It is
+	// CheckSender returns an error if messages of a server must be refused. It is
 	// called for each piece of data on an opened connection, by many
 	// goroutines. May be nil.
-	Believes func(server string) error
-	Security Security // nil if connections do not use TLS
+	CheckSender func(server string) error
+	Security    Security // nil if connections do not use TLS
 	// Refused receives the reason why a connection did not open, if it sent
 	// data that no replica of this cell sends. May be nil.
 	Refused func(caller net.Addr, err error)
@@ -329,10 +329,10 @@ func From(c net.Conn) string {
 
 // doubt returns an error once the caller's data must be refused.
 func (c *conn) doubt() error {
-	if c.of.rules.Believes == nil {
+	if c.of.rules.CheckSender == nil {
 		return nil
 	}
-	return c.of.rules.Believes(c.who.from)
+	return c.of.rules.CheckSender(c.who.from)
 }
 
 // Read returns the caller's data while the caller is believed.

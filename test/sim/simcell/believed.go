@@ -35,7 +35,7 @@ func (r *roster) upTo(index uint64) (last conf) {
 func (p *process) believes(from *process) bool {
 	server, j := from.disk.who.ServerID(), p.m.w.oracle
 	applied := p.replica.State().Index
-	believed := p.replica.Believes(server) == nil
+	believed := p.replica.CheckSender(server) == nil
 	now := j.roster.upTo(applied)
 	p.knows(now)
 	switch listed := now.hasServer(server); {

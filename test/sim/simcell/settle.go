@@ -64,7 +64,7 @@ func (w *world) settle() {
 // knows is left to report that.
 func (w *world) needsReplacement(p *process) bool {
 	from := w.leader()
-	if from == nil || p.replica.Believes(from.disk.who.ServerID()) == nil {
+	if from == nil || p.replica.CheckSender(from.disk.who.ServerID()) == nil {
 		return false
 	}
 	known := w.oracle.roster.upTo(p.replica.State().Index)
