@@ -83,6 +83,7 @@ var profiles = map[string]string{
 	"admission-forgotten":             "new voters",
 	"candidate-must-be-known":         "new voters",
 	"loss-dropped-by-the-next-office": "lost news",
+	"late-word-counts":                "late words",
 	"one-other-may-be-away":           "absentees",
 	"others-well-at-the-end":          "absentees",
 

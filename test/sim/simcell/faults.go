@@ -78,6 +78,7 @@ var actions = []action{
 	{"unfit master", 0, (*world).unfit},
 	{"unanswered entries", 0, (*world).unanswered},
 	{"stalled keepalive", 0, (*world).stalledKeepalive},
+	{"late word", 0, (*world).lateWord},
 }
 
 // mostPlay is the latest end of the script. Steps of some profiles take long,

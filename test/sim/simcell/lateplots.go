@@ -277,3 +277,21 @@ func (w *world) lateAcquire() {
 	_ = s.Close(ctx)
 	cancel()
 }
+
+// lateWord: a follower is restarted, and gets late copies of its master's
+// messages before new ones. Clients ask it for its own state.
+func (w *world) lateWord() {
+	old, next := w.well()
+	if old == nil {
+		return
+	}
+	w.besiege(old)
+	w.until(between(w.script, 50*time.Millisecond, 300*time.Millisecond))
+	old.pause()
+	next.crash()
+	next.restart(false)
+	for end := w.now() + 400*time.Millisecond; w.now() < end && !w.isOver(); w.until(5 * time.Millisecond) {
+		go w.asksOwn(w.anyUser().name, next)
+	}
+	old.wake()
+}

@@ -104,6 +104,11 @@ var special = []struct {
 		p.acts(3, "coup", "cut", "heal")
 		p.members, p.five = true, true
 	}},
+	{"late words", func(p *profile) {
+		p.calm()
+		p.acts(3, "late word")
+		p.again = 3
+	}},
 	{"stops", func(p *profile) {
 		p.calm()
 		p.acts(3, "stop in good order", "transfer", "heal")
