@@ -88,6 +88,7 @@ var profiles = map[string]string{
 	"others-well-at-the-end":          "absentees",
 
 	"entries-of-a-snapshot-are-looked-for": "unanswered entries",
+	"cut-off-replica-answers-for-ever":     "access",
 
 	"priority-ignored":             "priorities",
 	"priority-newest-first":        "priorities",

@@ -13,6 +13,7 @@ import (
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // Directories come and go: machines found the cell together, lose their disks
@@ -391,7 +392,7 @@ func (w *world) tend() {
 				m.joins = true
 				m.restart(false)
 			}
-			if w.wants(m) {
+			if w.wants(m) || w.holdsBack(m) {
 				w.replace(m)
 			}
 		}
@@ -413,6 +414,13 @@ func (m *machine) strays() bool {
 // wants reports whether a machine waits to replace the directory of its name.
 func (w *world) wants(m *machine) bool {
 	return m.process != nil && m.process.stranger && (w.memberOperator == nil || w.oracle.roster.latest().has(m.id))
+}
+
+// holdsBack reports whether a directory of the machine's name was added and never
+// started. The cell's level waits for it.
+func (w *world) holdsBack(m *machine) bool {
+	now := w.oracle.roster.latest()
+	return w.oracle.latest().Level < state.Level && m.runs() && now.hasServer(m.disk.who.ServerID()) && now.directory(m.id) != m.disk.who.Directory
 }
 
 // allVote reports whether every machine's directory votes.
