@@ -84,6 +84,7 @@ var profiles = map[string]string{
 	"candidate-must-be-known":         "new voters",
 	"loss-dropped-by-the-next-office": "lost news",
 	"late-word-counts":                "late words",
+	"events-judged-before-they-come":  "late checks",
 	"one-other-may-be-away":           "absentees",
 	"others-well-at-the-end":          "absentees",
 

@@ -79,6 +79,7 @@ var actions = []action{
 	{"unanswered entries", 0, (*world).unanswered},
 	{"stalled keepalive", 0, (*world).stalledKeepalive},
 	{"late word", 0, (*world).lateWord},
+	{"late check", 0, (*world).lateCheck},
 }
 
 // mostPlay is the latest end of the script. Steps of some profiles take long,

@@ -295,3 +295,38 @@ func (w *world) lateWord() {
 	}
 	old.wake()
 }
+
+// lateCheck: a replica stalls while it serves a guest's call for events. Then
+// the guest's token is revoked, and mastership changes.
+func (w *world) lateCheck() {
+	old, next := w.well()
+	if old == nil || w.access == nil || !w.access.ready {
+		return
+	}
+	one := w.access.guests[w.script.IntN(len(w.access.guests))]
+	at := w.anyMachine()
+	at.snag, at.snagged = 1+w.script.IntN(12), 2*time.Second
+	go one.asksOnce(at.id)
+	w.until(20 * time.Millisecond)
+	at.snag = 0
+	go func() {
+		w.access.exchange(w.access.op.ctx, one)
+		w.handOver(old, next)
+	}()
+	w.until(at.snagged)
+}
+
+// asksOnce asks a replica for the events after the latest one.
+func (g *guest) asksOnce(at string) {
+	w := &watcher{who: g.name, after: g.w.oracle.revisions.revision(), asked: asked{prefix: guarded}}
+	secret := g.secrets[len(g.secrets)-1]
+	p := &guestCall{who: w.who, sum: sumOf(secret), began: time.Now().UnixNano()}
+	var got lockapi.EventList
+	m := message{method: http.MethodGet, route: fmt.Sprintf("%s?after=%d%s", lockapi.RouteEvents, w.after, w.asked.query()), out: &got, header: http.Header{}}
+	bear(m.header, secret)
+	if g.send(g.ctx, 10*time.Second, at, m) == nil {
+		for i := range got.Events {
+			g.w.oracle.eventReceived(p, w, &got.Events[i])
+		}
+	}
+}

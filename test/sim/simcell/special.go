@@ -109,6 +109,11 @@ var special = []struct {
 		p.acts(3, "late word")
 		p.again = 3
 	}},
+	{"late checks", func(p *profile) {
+		p.calm()
+		p.acts(3, "late check")
+		p.access = true
+	}},
 	{"stops", func(p *profile) {
 		p.calm()
 		p.acts(3, "stop in good order", "transfer", "heal")
