@@ -73,7 +73,7 @@ func sessions() []Mutant {
 		{"waiter-outlives-session", "1.5", "a waiter leaves the queue in the command that ends its session",
 			"a waiting session ends, and then the holder releases",
 			overlay.Edit{File: "replica/state/session.go",
-				Old: "e.dropPart(w) // the walk comes to the other parts of a set",
+				Old: "e.dropPart(w) // the walk reaches the other parts of a set by itself",
 				New: "_ = w"}},
 		{"hold-outlives-session", "1.5", "a session's end releases its holds",
 			"a holder with a lock-delay expires",
