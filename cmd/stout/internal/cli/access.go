@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/readfile"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -48,7 +49,7 @@ func aboutAccess(err error) error {
 	switch {
 	case refused == nil:
 	case refused.Code == lockapi.CodeNotFound && refused.Detail != "", refused.Code == lockapi.CodeConflict, refused.Code == lockapi.CodeTooMany:
-		return &failure{code: exitFailed, message: clean(refused.Detail)}
+		return &failure{code: exitFailed, message: format.Clean(refused.Detail)}
 	}
 	return err
 }
@@ -70,9 +71,9 @@ token, a certificate or a JWT.`,
 		func(me lockapi.WhoAmI) {
 			how, known := hows[me.How]
 			if !known {
-				how = clean(me.How)
+				how = format.Clean(me.How)
 			}
-			a.ui.printf("%s, %s\n", clean(me.Principal), how)
+			a.ui.printf("%s, %s\n", format.Clean(me.Principal), how)
 		})
 }
 
@@ -105,7 +106,7 @@ With --can, one permission is checked and the exit code is the answer.`,
 func badPrincipal(principal, what string) error {
 	f := usagef("%q is not a principal; write %s", principal, what)
 	if lockapi.IsUser(lockapi.PrefixUser + principal) {
-		f.hint("did you mean user:%s ?", clean(principal))
+		f.hint("did you mean user:%s ?", format.Clean(principal))
 	}
 	return f
 }
@@ -139,7 +140,7 @@ func (c *checkAccess) run(ctx context.Context, args []string) error {
 
 func (c *checkAccess) printVerdicts(ctx context.Context, got *lockapi.AccessCheck, asked []string, verdicts map[string]lockapi.AccessVerdict) {
 	book := &rulebook{access: c.admin.Access(), rules: map[string]*lockapi.AccessRule{}}
-	c.ui.printf("%s, at %s:\n", clean(got.Principal), clean(got.Path))
+	c.ui.printf("%s, at %s:\n", format.Clean(got.Principal), format.Clean(got.Path))
 	for _, p := range asked {
 		v := verdicts[p]
 		may, style := "may not "+p, c.ui.out.Fail
@@ -167,7 +168,7 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 	case v.Rule == nil:
 		return fmt.Sprintf("no rule covers %s here: only operators of the cell may", permission)
 	}
-	at := "the rule at " + clean(*v.Rule)
+	at := "the rule at " + format.Clean(*v.Rule)
 	rule, known := b.rules[*v.Rule]
 	if !known {
 		if r, err := b.access.Rule(ctx, *v.Rule); err == nil {
@@ -192,11 +193,11 @@ func (b *rulebook) reason(ctx context.Context, principal, permission string, v l
 	case "":
 		return "by " + at
 	case principal:
-		return fmt.Sprintf("%s names %s", at, clean(principal))
+		return fmt.Sprintf("%s names %s", at, format.Clean(principal))
 	case lockapi.AllPrincipals:
 		return at + " allows every authenticated user"
 	default:
-		return fmt.Sprintf("%s names %s, which contains %s", at, clean(entry), clean(principal))
+		return fmt.Sprintf("%s names %s, which contains %s", at, format.Clean(entry), format.Clean(principal))
 	}
 }
 
@@ -300,7 +301,7 @@ func (c *enableAccess) run(ctx context.Context, _ []string) error {
 		return &failure{code: exitFailed, message: "access control is already on"}
 	}
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodePermissionDenied && refused.Principal == "" {
-		return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("use a copy of that file: --secret-file FILE; or run this on the replica's host, with 127.0.0.1")
+		return (&failure{code: exitFailed, message: format.Clean(refused.Detail)}).hint("use a copy of that file: --secret-file FILE; or run this on the replica's host, with 127.0.0.1")
 	}
 	if err != nil {
 		return err
@@ -331,7 +332,7 @@ func (c *enableAccess) confirm(ctx context.Context) error {
 	}
 	return c.warn(why, fmt.Sprintf("The cell will check each call against %s and %s. Its operators are %s and %s. "+
 		"A program without a credential will have only the permissions of anonymous, and loses its locks when its session's lease ends.",
-		plural(len(rules), "rule"), plural(len(tokens), "token"), lockapi.PrincipalRoot, entries(lists.Operate, 5)), "Enable access control?")
+		format.Plural(len(rules), "rule"), format.Plural(len(tokens), "token"), lockapi.PrincipalRoot, entries(lists.Operate, 5)), "Enable access control?")
 }
 
 func (a *app) disableAccess() command {

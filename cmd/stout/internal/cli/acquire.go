@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -137,13 +138,13 @@ func inTheWay(path string, holders []lockapi.Holder, more int, delayMS int64) st
 	switch {
 	case len(holders) == 1:
 		h := holders[0]
-		return fmt.Sprintf("%s is held by %s, token %d, for %s", clean(path), clean(h.SessionName), h.Token, since(h.GrantedAt))
+		return fmt.Sprintf("%s is held by %s, token %d, for %s", format.Clean(path), format.Clean(h.SessionName), h.Token, format.Since(h.GrantedAt))
 	case len(holders) > 1:
-		return fmt.Sprintf("%s has %d holders", clean(path), len(holders)+more)
+		return fmt.Sprintf("%s has %d holders", format.Clean(path), len(holders)+more)
 	case delayMS > 0:
-		return fmt.Sprintf("%s is free but in its lock-delay for %s more", clean(path), millis(delayMS))
+		return fmt.Sprintf("%s is free but in its lock-delay for %s more", format.Clean(path), format.MS(delayMS))
 	default:
-		return fmt.Sprintf("%s is taken, or others wait for it", clean(path))
+		return fmt.Sprintf("%s is taken, or others wait for it", format.Clean(path))
 	}
 }
 
@@ -157,10 +158,10 @@ func (a *app) notAcquired(f lockFlags, w *waitWatch, err error, why func() *fail
 	case refused != nil && (refused.Code == lockapi.CodeLockHeld || refused.Code == lockapi.CodeLockDelayed):
 		out = &failure{code: f.conflictCode, expected: true, message: "lock not acquired: " + inTheWay(f.path, refused.Holders, refused.MoreHolders, refused.DelayRemainingMS)}
 		if len(f.paths) > 1 {
-			out.message = "lock not acquired: " + clean(refused.Detail) // which names the lock
+			out.message = "lock not acquired: " + format.Clean(refused.Detail) // which names the lock
 		}
 		if f.waits {
-			shows := "locks " + clean(f.paths[0]) + " shows its"
+			shows := "locks " + format.Clean(f.paths[0]) + " shows its"
 			if len(f.paths) > 1 {
 				shows = "locks shows"
 			}
@@ -274,7 +275,7 @@ func (w *waitWatch) look(ctx context.Context) (again time.Duration) {
 	switch {
 	case ctx.Err() != nil:
 	case silent >= troubleAfter:
-		w.a.ui.progress("silence", fmt.Sprintf("no replica answers; giving up in %s", human(max(0, w.patience-silent))))
+		w.a.ui.progress("silence", fmt.Sprintf("no replica answers; giving up in %s", format.Human(max(0, w.patience-silent))))
 	case masterless >= troubleAfter:
 		w.a.ui.progress("no master"+why, "waiting: the cell has no master"+why)
 	}

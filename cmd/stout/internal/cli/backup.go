@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -22,7 +23,7 @@ func (a *app) backup() command {
 			backupFile(a, command{use: "verify FILE", short: "Check that a backup is complete and undamaged", like: "check test",
 				long: `Checks that FILE is a complete, undamaged backup. No cell is called.`}, func(name string, h lockapi.BackupHeader) {
 				if !a.ui.quiet {
-					a.ui.printf("%s  complete  %s\n", clean(name), summary(h))
+					a.ui.printf("%s  complete  %s\n", format.Clean(name), summary(h))
 				}
 			}),
 			backupFile(a, command{use: "show FILE", short: "Show the contents of a backup", like: "info inspect list ls",
@@ -81,13 +82,13 @@ byte.`,
 			case asked != nil:
 				return asked
 			case errors.Is(err, fs.ErrExist):
-				return (&failure{code: exitFailed, message: clean(name) + " exists and was not changed"}).hint("--force replaces it")
+				return (&failure{code: exitFailed, message: format.Clean(name) + " exists and was not changed"}).hint("--force replaces it")
 			case err != nil:
 				return &failure{code: exitFailed, message: fmt.Sprintf("no backup was saved: %v", err)}
 			}
 			return answer(a.ui, h, nil, func(lockapi.BackupHeader) {
 				if !a.ui.quiet {
-					a.ui.printf("%s  %s\n", clean(name), summary(h))
+					a.ui.printf("%s  %s\n", format.Clean(name), summary(h))
 				}
 			})
 		},
@@ -106,7 +107,7 @@ func (b begun) Write(p []byte) (int, error) {
 }
 
 func summary(h lockapi.BackupHeader) string {
-	return fmt.Sprintf("cell %s  revision %d  %s  %s", clean(h.Cell), h.Revision, plural(h.Contents.Locks, "lock"), plural(h.Contents.Files, "file"))
+	return fmt.Sprintf("cell %s  revision %d  %s  %s", format.Clean(h.Cell), h.Revision, format.Plural(h.Contents.Locks, "lock"), format.Plural(h.Contents.Files, "file"))
 }
 
 func (a *app) showBackup(h lockapi.BackupHeader) {
@@ -120,14 +121,14 @@ func (a *app) showBackup(h lockapi.BackupHeader) {
 	}
 	c := h.Contents
 	a.ui.pairs(
-		[2]string{"cell", clean(h.Cell)}, [2]string{"cell id", clean(h.CellID)},
-		[2]string{"time", h.Time.UTC().Format(time.RFC3339)}, [2]string{"by", clean(h.Replica) + ", release " + clean(h.Release)},
+		[2]string{"cell", format.Clean(h.Cell)}, [2]string{"cell id", format.Clean(h.CellID)},
+		[2]string{"time", h.Time.UTC().Format(time.RFC3339)}, [2]string{"by", format.Clean(h.Replica) + ", release " + format.Clean(h.Release)},
 		[2]string{"of", asOf},
 		[2]string{"index", fmt.Sprint(h.Index)}, [2]string{"revision", fmt.Sprint(h.Revision)}, [2]string{"token", fmt.Sprint(h.Token)},
-		[2]string{"files", fmt.Sprintf("%d, %s", c.Files, byteSize(c.ContentBytes))},
-		[2]string{"locks", fmt.Sprintf("%d, with %s and %s", c.Locks, plural(c.Holds, "holder"), plural(c.Waiters, "waiter"))},
+		[2]string{"files", fmt.Sprintf("%d, %s", c.Files, format.Bytes(c.ContentBytes))},
+		[2]string{"locks", fmt.Sprintf("%d, with %s and %s", c.Locks, format.Plural(c.Holds, "holder"), format.Plural(c.Waiters, "waiter"))},
 		[2]string{"sessions", fmt.Sprint(c.Sessions)},
-		[2]string{"access", fmt.Sprintf("%s: %s, %s, %s", access, plural(c.Rules, "rule"), plural(c.Groups, "group"), plural(c.Tokens, "token"))},
+		[2]string{"access", fmt.Sprintf("%s: %s, %s, %s", access, format.Plural(c.Rules, "rule"), format.Plural(c.Groups, "group"), format.Plural(c.Tokens, "token"))},
 		[2]string{"format", fmt.Sprint(h.Format)},
 	)
 }

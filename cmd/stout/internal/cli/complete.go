@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -32,35 +33,10 @@ type completion = cobra.Completion
 // literally. Descriptions, which shells split and compare, are restricted in
 // the same way.
 func offer(found []completion, word, description string) []completion {
-	if !plainWord(word) {
+	if !format.IsLiteral(word) {
 		return found
 	}
-	return append(found, cobra.CompletionWithDesc(word, plainText(description)))
-}
-
-// plainWord reports whether bash, zsh, fish and PowerShell all take s
-// literally: no quotes, blanks, globs, substitutions or operators, and no first
-// character that makes it a flag, a variable or a job. ":" and "=" end words in
-// bash, and "," in PowerShell. Letters beyond ASCII depend on the locale: some
-// shells take one of their bytes for a blank.
-func plainWord(s string) bool {
-	return s != "" && (s[0] == '/' || isAlphanumeric(rune(s[0]))) && !strings.ContainsFunc(s, special)
-}
-
-// plainText returns s with a question mark for each special character.
-func plainText(s string) string {
-	return strings.Map(func(r rune) rune {
-		if special(r) && r != ' ' {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
-func special(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune("/._-+@", r) }
-
-func isAlphanumeric(r rune) bool {
-	return '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z'
+	return append(found, cobra.CompletionWithDesc(word, format.LiteralText(description)))
 }
 
 // firstOnly completes the first argument, and the others as directed.
@@ -134,7 +110,7 @@ func (a *app) completeFile() completer {
 		if e.File == nil {
 			return e.Path, "directory"
 		}
-		return e.Path, plural(e.File.Size, "byte")
+		return e.Path, format.Plural(e.File.Size, "byte")
 	})
 }
 
@@ -166,7 +142,7 @@ func (a *app) completeGroup() completer {
 	return offers(a, func(ctx context.Context, _ string) iter.Seq2[lockapi.Group, error] {
 		return listed(a.admin.Access().Groups(ctx))
 	},
-		func(g lockapi.Group) (string, string) { return g.Name, plural(len(g.Members), "member") })
+		func(g lockapi.Group) (string, string) { return g.Name, format.Plural(len(g.Members), "member") })
 }
 
 func (a *app) completeToken() completer {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -82,7 +83,7 @@ func (c *keyImport) run(ctx context.Context, args []string) error {
 		}
 		done.Keys += len(part)
 	}
-	return answer(c.ui, done, nil, func(imported) { c.ui.printf("%s written\n", plural(done.Keys, "key")) })
+	return answer(c.ui, done, nil, func(imported) { c.ui.printf("%s written\n", format.Plural(done.Keys, "key")) })
 }
 
 // portion returns the first keys that fit in one transaction.
@@ -119,7 +120,7 @@ func (c *keyImport) write(ctx context.Context, keys []exported) error {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	refused := &failure{code: exitFailed, message: fmt.Sprintf("the door at %s answered %s: %s", url, resp.Status, clean(strings.TrimSpace(string(text))))}
+	refused := &failure{code: exitFailed, message: fmt.Sprintf("the door at %s answered %s: %s", url, resp.Status, format.Clean(strings.TrimSpace(string(text))))}
 	switch {
 	case err != nil:
 		return &failure{code: exitUnknown, message: fmt.Sprintf("the answer of the door at %s was cut off: %v", url, err)}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/internal/readfile"
 )
@@ -68,7 +69,7 @@ func (a *app) scheme() string {
 }
 
 // address shortens a URL to the form that --server accepts.
-func (a *app) address(url string) string { return clean(strings.TrimPrefix(url, a.scheme())) }
+func (a *app) address(url string) string { return format.Clean(strings.TrimPrefix(url, a.scheme())) }
 
 // cellEnvironment returns an environment in which a command's own stout finds
 // the same cell. It contains no credential: commands get theirs explicitly.
@@ -90,13 +91,13 @@ func distrust(err error) (text string, ok bool) {
 		return "does not use TLS there; its URL may begin with http://", true
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
-		return clean(wrong.Error()) + "; use a name in it, or add this one to the certificate", true
+		return format.Clean(wrong.Error()) + "; use a name in it, or add this one to the certificate", true
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "its certificate is signed by a CA that is not trusted here; name the CA with --ca-cert", true
 	}
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "dial" && strings.Contains(alert.Err.Error(), "refuses our certificate") {
-		return fmt.Sprintf("%s; name an accepted one with --cert and --key", clean(alert.Err.Error())), true
+		return fmt.Sprintf("%s; name an accepted one with --cert and --key", format.Clean(alert.Err.Error())), true
 	}
 	return "", false
 }

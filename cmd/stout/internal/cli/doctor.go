@@ -10,6 +10,7 @@ import (
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/doctor"
 	"github.com/stoutlock/stout/internal/buildinfo"
+	"github.com/stoutlock/stout/internal/safetext"
 )
 
 // exitLook is the exit code of stout doctor if there are warnings but no
@@ -113,8 +114,8 @@ func (a *app) showFinding(f doctor.Finding) {
 	}[f.Verdict]
 	head := fmt.Sprintf("  %s  %-*s ", style(fmt.Sprintf("%-4s", marks[f.Verdict])), checkWidth, f.Check)
 	blanks := fmt.Sprintf("%*s", 2+4+2+checkWidth+1, "")
-	a.ui.block(head, blanks, safe(f.Found))
+	a.ui.block(head, blanks, safetext.Line(f.Found))
 	if f.Do != "" && f.Verdict != doctor.OK {
-		a.ui.block(blanks, blanks, p.Faint("→ ")+safe(f.Do))
+		a.ui.block(blanks, blanks, p.Faint("→ ")+safetext.Line(f.Do))
 	}
 }

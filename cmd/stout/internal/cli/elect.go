@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/recipe"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 )
 
 const electHelp = `Runs CMD while this process is the leader at PATH: it holds the lock there, and
@@ -73,7 +74,7 @@ func (c *electCommand) run(ctx context.Context, args []string) error {
 				Revision uint64 `json:"revision"`
 			}{string(leader.Value), leader.Revision})
 		default:
-			c.ui.printf("%s\n", clean(string(leader.Value)))
+			c.ui.printf("%s\n", format.Clean(string(leader.Value)))
 		}
 		if err != nil {
 			return err

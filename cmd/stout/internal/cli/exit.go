@@ -11,6 +11,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -93,7 +94,7 @@ func (a *app) explain(err error) *failure {
 	if api, ok := errors.AsType[*lockapi.Error](err); ok {
 		code = api.Code
 		if api.Detail != "" {
-			f.message = clean(api.Detail)
+			f.message = format.Clean(api.Detail)
 		}
 	}
 	switch code {
@@ -118,7 +119,7 @@ func (a *app) explain(err error) *failure {
 			f.hint("the cell does not accept this credential; stout access whoami checks it")
 		}
 	case lockapi.CodePermissionDenied:
-		if api, ok := errors.AsType[*lockapi.Error](err); ok && plainWord(api.Path) { // a foreign path must be safe to paste into a shell
+		if api, ok := errors.AsType[*lockapi.Error](err); ok && format.IsLiteral(api.Path) { // a foreign path must be safe to paste into a shell
 			f.hint("stout access check %s shows what you may do there, and by which rule", api.Path)
 		} else {
 			f.hint("stout access whoami shows your principal")
@@ -145,15 +146,15 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 		return cmp.Or(a.masterSilent(cell.failed, dead, within), f)
 	}
 	if ask.IsDenial(err) {
-		return (&failure{code: exitNoMaster, message: "no master has answered within " + human(within)}).
+		return (&failure{code: exitNoMaster, message: "no master has answered within " + format.Human(within)}).
 			hint("stout status shows which replicas are healthy; it needs the right to observe the cell")
 	}
 	if !ask.InOffice(cell.Cell) {
 		a.examine(ctx, &cell) // a replica outside the cell does not count as up
 		return a.noMaster(cell.Cell)
 	}
-	return (&failure{code: exitUnreachable, message: "the cell did not answer within " + human(within)}).
-		detail("%s is master, at %s", clean(cell.Master.ID), clean(cell.Master.URL)).
+	return (&failure{code: exitUnreachable, message: "the cell did not answer within " + format.Human(within)}).
+		detail("%s is master, at %s", format.Clean(cell.Master.ID), format.Clean(cell.Master.URL)).
 		hint("try a longer --timeout; stout status shows which replicas are healthy")
 }
 
@@ -161,7 +162,7 @@ func (a *app) diagnose(ctx context.Context, within time.Duration) *failure {
 // if no replica answers. failed and dead have the errors of asking each server
 // for the cell and for itself.
 func (a *app) masterSilent(failed map[string]error, dead []error, within time.Duration) *failure {
-	out := &failure{code: exitNoMaster, message: "no master has answered within " + human(within)}
+	out := &failure{code: exitNoMaster, message: "no master has answered within " + format.Human(within)}
 	for i, url := range a.opts.servers {
 		if dead[i] == nil && !ask.IsRefusal(failed[url]) {
 			out.detail("%s: answers, but its master does not", url)

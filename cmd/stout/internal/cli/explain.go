@@ -154,10 +154,10 @@ func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadO
 		case err != nil:
 			return err
 		case s.LeaseRemainingMS == nil:
-			e.left[h.Session] = fmt.Sprintf("Only the master knows the time left of its session; its ttl is %s.", millis(s.TTLMS))
+			e.left[h.Session] = fmt.Sprintf("Only the master knows the time left of its session; its ttl is %s.", format.MS(s.TTLMS))
 			e.Sessions = append(e.Sessions, s)
 		default:
-			e.left[h.Session] = fmt.Sprintf("Its session has %s of %s left.", seconds(*s.LeaseRemainingMS), millis(s.TTLMS))
+			e.left[h.Session] = fmt.Sprintf("Its session has %s of %s left.", seconds(*s.LeaseRemainingMS), format.MS(s.TTLMS))
 			e.Sessions = append(e.Sessions, s)
 		}
 	}
@@ -166,7 +166,7 @@ func (a *app) readHolders(ctx context.Context, e *explained, opts []client.ReadO
 
 func (a *app) printHolders(e *explained) {
 	l := e.Lock
-	head := a.ui.out.Bold(clean(l.Path))
+	head := a.ui.out.Bold(format.Clean(l.Path))
 	switch n := len(l.Holders) + l.MoreHolders; {
 	case n == 0 && l.DelayRemainingMS > 0:
 		a.ui.printf("%s is not held, but in its lock-delay for another %s.\n", head, seconds(l.DelayRemainingMS))
@@ -175,7 +175,7 @@ func (a *app) printHolders(e *explained) {
 		a.ui.printf("%s is free.\n", head)
 	case n == 1:
 		h := l.Holders[0]
-		a.ui.printf("%s is held by %s since %s, for %s.\n", head, clean(h.SessionName), clock(h.GrantedAt), since(h.GrantedAt))
+		a.ui.printf("%s is held by %s since %s, for %s.\n", head, format.Clean(h.SessionName), clock(h.GrantedAt), format.Since(h.GrantedAt))
 	case l.Limit > 0:
 		a.ui.printf("%s is shared by %d of at most %d holders.\n", head, n, l.Limit)
 	default:
@@ -185,16 +185,16 @@ func (a *app) printHolders(e *explained) {
 	for _, h := range shown {
 		name := ""
 		if len(shown) > 1 {
-			name = fmt.Sprintf("%s since %s, for %s: ", clean(h.SessionName), clock(h.GrantedAt), since(h.GrantedAt))
+			name = fmt.Sprintf("%s since %s, for %s: ", format.Clean(h.SessionName), clock(h.GrantedAt), format.Since(h.GrantedAt))
 		}
-		text := name + fmt.Sprintf("Token %d, %s, session %s%s. ", h.Token, clean(string(h.Mode)), clean(h.Session), ownedBy(h.Principal, h.SessionMeta))
+		text := name + fmt.Sprintf("Token %d, %s, session %s%s. ", h.Token, format.Clean(string(h.Mode)), format.Clean(h.Session), ownedBy(h.Principal, h.SessionMeta))
 		if waited := e.waited(h.Token); waited != nil {
-			text += fmt.Sprintf("It waited %s for it. ", millis(*waited))
+			text += fmt.Sprintf("It waited %s for it. ", format.MS(*waited))
 		}
 		a.ui.indented(text + e.left[h.Session])
 	}
 	if more := len(l.Holders) - len(shown) + l.MoreHolders; more > 0 {
-		a.ui.indented(fmt.Sprintf("And %s more.", plural(more, "holder")))
+		a.ui.indented(fmt.Sprintf("And %s more.", format.Plural(more, "holder")))
 	}
 }
 
@@ -213,7 +213,7 @@ func (e *explained) waited(token uint64) *int64 {
 func ownedBy(principal string, meta map[string]string) string {
 	text := ""
 	if principal != "" {
-		text += " of " + clean(principal)
+		text += " of " + format.Clean(principal)
 	}
 	if len(meta) > 0 {
 		text += ", " + metaText(meta)
@@ -236,11 +236,11 @@ func (a *app) printWaiters(e *explained) {
 	}
 	shown := l.Queue[:min(len(l.Queue), mostHolders)]
 	for _, w := range shown {
-		a.ui.hanging(indentation, fmt.Sprintf("%d.", w.Position), fmt.Sprintf("%s since %s, for %s; %s, session %s%s", clean(w.SessionName)+among(w.Set), clock(w.Since), millis(w.WaitingMS),
-			clean(string(w.Mode)), clean(w.Session), ownedBy(w.Principal, w.SessionMeta)))
+		a.ui.hanging(indentation, fmt.Sprintf("%d.", w.Position), fmt.Sprintf("%s since %s, for %s; %s, session %s%s", format.Clean(w.SessionName)+among(w.Set), clock(w.Since), format.MS(w.WaitingMS),
+			format.Clean(string(w.Mode)), format.Clean(w.Session), ownedBy(w.Principal, w.SessionMeta)))
 	}
 	if more := l.Waiters - len(shown); more > 0 {
-		a.ui.indented(fmt.Sprintf("and %d more; stout locks %s shows them", more, clean(l.Path)))
+		a.ui.indented(fmt.Sprintf("and %d more; stout locks %s shows them", more, format.Clean(l.Path)))
 	}
 }
 
@@ -253,7 +253,7 @@ func whatIf(e *explained) string {
 	case holders == 0 && l.DelayRemainingMS > 0:
 		return fmt.Sprintf("After the lock-delay, %s.", nextHolders(l, holders, "will"))
 	case holders == 0 && len(l.Queue) > 0 && l.Queue[0].Set > 0:
-		return fmt.Sprintf("The lock is free, and kept for %s, which gets it%s.", clean(l.Queue[0].SessionName), onceAllFree(l.Queue[0].Set))
+		return fmt.Sprintf("The lock is free, and kept for %s, which gets it%s.", format.Clean(l.Queue[0].SessionName), onceAllFree(l.Queue[0].Set))
 	case holders == 0:
 		return ""
 	}
@@ -271,7 +271,7 @@ func whatIf(e *explained) string {
 		}
 	}
 	if h.LockDelayMS > 0 {
-		text += fmt.Sprintf(", the lock would stay blocked for its lock-delay of %s", millis(h.LockDelayMS))
+		text += fmt.Sprintf(", the lock would stay blocked for its lock-delay of %s", format.MS(h.LockDelayMS))
 	}
 	return text + ", and then " + nextHolders(l, holders-1, "would") + "."
 }
@@ -289,16 +289,16 @@ func nextHolders(l lockapi.Lock, others int, will string) string {
 	}
 	first := l.Queue[0]
 	if others > 0 && (first.Mode == lockapi.Exclusive || l.Mode == lockapi.Exclusive) {
-		return fmt.Sprintf("%s %s still wait for the other %s", clean(first.SessionName), will, plural(others, "holder"))
+		return fmt.Sprintf("%s %s still wait for the other %s", format.Clean(first.SessionName), will, format.Plural(others, "holder"))
 	}
 	together := 1
 	for together < len(l.Queue) && first.Set+l.Queue[together].Set == 0 && first.Mode == lockapi.Shared && l.Queue[together].Mode == lockapi.Shared && (l.Limit == 0 || int64(others+together) < l.Limit) {
 		together++
 	}
 	if together > 1 {
-		return fmt.Sprintf("%s and the next %d waiters %s get it together", clean(first.SessionName), together-1, will)
+		return fmt.Sprintf("%s and the next %d waiters %s get it together", format.Clean(first.SessionName), together-1, will)
 	}
-	return clean(first.SessionName) + " " + will + " get it" + onceAllFree(first.Set)
+	return format.Clean(first.SessionName) + " " + will + " get it" + onceAllFree(first.Set)
 }
 
 // onceAllFree is the condition of a waiter for several locks.
@@ -350,7 +350,7 @@ func (a *app) printPast(e *explained, last int) {
 		reach = "the replicas' history reaches back to " + clock(*s)
 	}
 	short := e.History.More && shown < last // the replicas remember more, which was not read
-	asked := plural(len(e.History.Events), "event")
+	asked := format.Plural(len(e.History.Events), "event")
 	switch {
 	case shown == 0 && short:
 		a.ui.printf("\n")
@@ -371,9 +371,9 @@ func mastersText(all []lockapi.PastEvent) [2]string {
 	case 0:
 		return [2]string{}
 	case 1:
-		return [2]string{clock(all[0].At), fmt.Sprintf("%s became master, in epoch %d", clean(all[0].Master), all[0].Epoch)}
+		return [2]string{clock(all[0].At), fmt.Sprintf("%s became master, in epoch %d", format.Clean(all[0].Master), all[0].Epoch)}
 	}
-	return [2]string{clock(all[0].At), fmt.Sprintf("%s became master, in epoch %d, after %d changes since %s", clean(all[0].Master), all[0].Epoch, len(all), clock(all[len(all)-1].At))}
+	return [2]string{clock(all[0].At), fmt.Sprintf("%s became master, in epoch %d, after %d changes since %s", format.Clean(all[0].Master), all[0].Epoch, len(all), clock(all[len(all)-1].At))}
 }
 
 // past describes an event that ended a hold or wrote the file; "" for other
@@ -382,13 +382,13 @@ func (e *explained) past(i int) string {
 	p := e.History.Events[i]
 	switch p.Type {
 	case lockapi.EventLockReleased:
-		text := fmt.Sprintf("%s (token %d", clean(p.SessionName), p.Token)
+		text := fmt.Sprintf("%s (token %d", format.Clean(p.SessionName), p.Token)
 		if p.Principal != "" {
-			text += ", " + clean(p.Principal)
+			text += ", " + format.Clean(p.Principal)
 		}
 		text += ")"
 		if p.HeldMS != nil {
-			text += " held it for " + millis(*p.HeldMS)
+			text += " held it for " + format.MS(*p.HeldMS)
 		}
 		return text + "; " + e.why(p)
 	case lockapi.EventFileDeleted:
@@ -397,7 +397,7 @@ func (e *explained) past(i int) string {
 		}
 		return "the file was deleted" + by(p)
 	case lockapi.EventFileCreated, lockapi.EventFileChanged:
-		return fmt.Sprintf("the file was written%s: %s, generation %d", by(p), byteSize(int64(p.Size)), p.Generation)
+		return fmt.Sprintf("the file was written%s: %s, generation %d", by(p), format.Bytes(int64(p.Size)), p.Generation)
 	}
 	return ""
 }
@@ -406,7 +406,7 @@ func by(p lockapi.PastEvent) string {
 	if p.By == "" {
 		return ""
 	}
-	return " by " + clean(p.By)
+	return " by " + format.Clean(p.By)
 }
 
 func (e *explained) why(p lockapi.PastEvent) string {
@@ -425,11 +425,11 @@ func (e *explained) why(p lockapi.PastEvent) string {
 		return "closed" + by(p)
 	case lockapi.ReasonSessionExpired:
 		if p.SilentMS == nil {
-			return fmt.Sprintf("expired: no keepalive, ttl %s", millis(p.TTLMS))
+			return fmt.Sprintf("expired: no keepalive, ttl %s", format.MS(p.TTLMS))
 		}
-		return fmt.Sprintf("expired: last keepalive %s%s earlier, ttl %s", e.atLeast(p), seconds(*p.SilentMS), millis(p.TTLMS))
+		return fmt.Sprintf("expired: last keepalive %s%s earlier, ttl %s", e.atLeast(p), seconds(*p.SilentMS), format.MS(p.TTLMS))
 	}
-	return clean(p.Reason)
+	return format.Clean(p.Reason)
 }
 
 // atLeast qualifies a session's silence if its master took office at its
@@ -449,7 +449,7 @@ func seconds(ms int64) string {
 	if ms < 100_000 {
 		return fmt.Sprintf("%.1fs", float64(ms)/1000)
 	}
-	return millis(ms)
+	return format.MS(ms)
 }
 
 // clock formats a local time.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -59,14 +60,14 @@ func aboutFile(path string, err error) error {
 	switch {
 	case !ok:
 	case refused.Code == lockapi.CodeNotFound && refused.Revision > 0:
-		return &failure{code: exitFailed, message: clean(path) + " does not exist"}
+		return &failure{code: exitFailed, message: format.Clean(path) + " does not exist"}
 	case refused.Code == lockapi.CodePrecondition && refused.Current == nil:
-		return &failure{code: exitFailed, message: clean(path) + " does not exist"}
+		return &failure{code: exitFailed, message: format.Clean(path) + " does not exist"}
 	case refused.Code == lockapi.CodePrecondition:
-		f := &failure{code: exitFailed, message: fmt.Sprintf("%s is at revision %d", clean(path), refused.Current.Revision)}
-		return f.hint("stout get %s shows the current content", clean(path))
+		f := &failure{code: exitFailed, message: fmt.Sprintf("%s is at revision %d", format.Clean(path), refused.Current.Revision)}
+		return f.hint("stout get %s shows the current content", format.Clean(path))
 	case refused.Code == lockapi.CodeOutcomeUnknown:
-		return (&failure{code: exitUnknown, message: clean(refused.Detail)}).hint("the write may or may not be done; check with stout get %s", clean(path))
+		return (&failure{code: exitUnknown, message: format.Clean(refused.Detail)}).hint("the write may or may not be done; check with stout get %s", format.Clean(path))
 	}
 	return err
 }
@@ -112,7 +113,7 @@ func (c *listFiles) run(ctx context.Context, args []string) error {
 	return answer(c.ui, fileList(entries), err, func(lockapi.FileList) {
 		switch {
 		case len(entries) == 0:
-			c.ui.note("there is no file%s below %s", c.thatMayBeRead(ctx, " that you may read"), clean(dir))
+			c.ui.note("there is no file%s below %s", c.thatMayBeRead(ctx, " that you may read"), format.Clean(dir))
 		case c.tree && strings.HasPrefix(entries[0].Path, dir):
 			c.showTree(dir, entries)
 		default:
@@ -120,11 +121,11 @@ func (c *listFiles) run(ctx context.Context, args []string) error {
 				pathColumn(), right("BYTES"), right("REVISION").sparing(1), right("WRITTEN").sparing(3), right("AGE"), left("ENDS WITH").sparing(2),
 			}, rows(entries, func(e client.DirEntry) []string {
 				if e.File == nil {
-					return []string{clean(e.Path), "-", "-", "-", "-", ""}
+					return []string{format.Clean(e.Path), "-", "-", "-", "-", ""}
 				}
 				return []string{
-					clean(e.Path), fmt.Sprint(e.File.Size), fmt.Sprint(e.File.Revision), fmt.Sprint(e.File.Generation),
-					since(e.File.ModifiedAt), clean(e.File.Session),
+					format.Clean(e.Path), fmt.Sprint(e.File.Size), fmt.Sprint(e.File.Revision), fmt.Sprint(e.File.Generation),
+					format.Since(e.File.ModifiedAt), format.Clean(e.File.Session),
 				}
 			}))
 		}
@@ -167,7 +168,7 @@ func fileList(entries []client.DirEntry) lockapi.FileList {
 
 // showTree prints files, sorted by path, below their directories.
 func (c *listFiles) showTree(dir string, files []client.DirEntry) {
-	c.ui.printf("%s\n", clean(dir))
+	c.ui.printf("%s\n", format.Clean(dir))
 	var above []string
 	for _, e := range files {
 		parts := strings.Split(strings.TrimPrefix(e.Path, dir), "/")
@@ -177,9 +178,9 @@ func (c *listFiles) showTree(dir string, files []client.DirEntry) {
 			same++
 		}
 		for depth := same; depth < len(parents); depth++ {
-			c.ui.printf("%s%s/\n", strings.Repeat("  ", depth+1), clean(parents[depth]))
+			c.ui.printf("%s%s/\n", strings.Repeat("  ", depth+1), format.Clean(parents[depth]))
 		}
-		c.ui.printf("%s%s  %s\n", strings.Repeat("  ", len(parts)), clean(parts[len(parts)-1]), c.ui.out.Faint(plural(e.File.Size, "byte")))
+		c.ui.printf("%s%s  %s\n", strings.Repeat("  ", len(parts)), format.Clean(parts[len(parts)-1]), c.ui.out.Faint(format.Plural(e.File.Size, "byte")))
 		above = slices.Clone(parents)
 	}
 }
@@ -208,15 +209,15 @@ PATH in one change, at most 10000.`,
 			var opts []client.WriteOption
 			switch conditional := a.given("if-revision"); {
 			case path != args[0] && !all:
-				return usagef("%s is a directory", clean(args[0])).hint("stout rm --all %s deletes all files below it", clean(args[0]))
+				return usagef("%s is a directory", format.Clean(args[0])).hint("stout rm --all %s deletes all files below it", format.Clean(args[0]))
 			case all && conditional:
 				return usagef("--if-revision and --all exclude each other")
 			case conditional:
 				opts = append(opts, client.IfRevision(revision))
 			}
-			n, revision, none := 0, uint64(0), clean(path)+" does not exist"
+			n, revision, none := 0, uint64(0), format.Clean(path)+" does not exist"
 			if all {
-				none = "there is no file below " + clean(path) + "/"
+				none = "there is no file below " + format.Clean(path) + "/"
 				n, revision, err = a.client.DeleteBelow(ctx, path+"/", opts...)
 			} else if revision, err = a.client.Delete(ctx, path, opts...); revision > 0 {
 				n = 1
@@ -229,9 +230,9 @@ PATH in one change, at most 10000.`,
 			case a.ui.json:
 				err = a.ui.object(lockapi.FileDeleted{Deleted: n > 0, Revision: revision})
 			case all && n > 0:
-				a.ui.printf("deleted %s below %s/\n", plural(n, "file"), clean(path))
+				a.ui.printf("deleted %s below %s/\n", format.Plural(n, "file"), format.Clean(path))
 			case n > 0:
-				a.ui.printf("deleted %s\n", clean(path))
+				a.ui.printf("deleted %s\n", format.Clean(path))
 			}
 			if err == nil && n == 0 {
 				return &failure{code: exitFailed, message: none, expected: true}

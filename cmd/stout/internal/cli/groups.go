@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -63,7 +64,7 @@ func (a *app) listGroups() command {
 			return lockapi.GroupList{Groups: append([]lockapi.Group{}, groups...)}, err
 		}, func(l lockapi.GroupList) {
 			list(a.ui, l.Groups, "the cell has no groups", []column{left("GROUP"), right("SIZE"), left("MEMBERS")}, func(g lockapi.Group) []string {
-				return []string{clean(g.Name), fmt.Sprint(len(g.Members)), entries(g.Members, 5)}
+				return []string{format.Clean(g.Name), fmt.Sprint(len(g.Members)), entries(g.Members, 5)}
 			})
 		})
 }
@@ -82,7 +83,7 @@ func (a *app) showGroup() command {
 }
 
 func (a *app) printGroup(g lockapi.Group) {
-	a.ui.pairs([2]string{"group", clean(g.Name)}, [2]string{"members", entries(g.Members, len(g.Members))})
+	a.ui.pairs([2]string{"group", format.Clean(g.Name)}, [2]string{"members", entries(g.Members, len(g.Members))})
 }
 
 // setGroup writes a group. change computes the new members from the current and
@@ -133,7 +134,7 @@ MEMBERs, it removes only these members.`,
 				return a.editGroup(ctx, name, false, func(now []string) ([]string, error) {
 					for _, m := range members { // an unknown member is a typing error
 						if !slices.Contains(now, m) {
-							return nil, &failure{code: exitFailed, message: fmt.Sprintf("%s is not a member of %s: nothing was changed", clean(m), clean(name))}
+							return nil, &failure{code: exitFailed, message: fmt.Sprintf("%s is not a member of %s: nothing was changed", format.Clean(m), format.Clean(name))}
 						}
 					}
 					return slices.DeleteFunc(now, func(m string) bool { return slices.Contains(members, m) }), nil
@@ -145,7 +146,9 @@ MEMBERs, it removes only these members.`,
 					err = a.admin.Access().DeleteGroup(ctx, name)
 				}
 				return err
-			}, func() { a.ui.printf("removed group %s, of %s\n", clean(name), plural(len(g.Members), "member")) })
+			}, func() {
+				a.ui.printf("removed group %s, of %s\n", format.Clean(name), format.Plural(len(g.Members), "member"))
+			})
 		},
 	}
 }

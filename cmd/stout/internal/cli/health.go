@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -32,7 +33,7 @@ type finding struct {
 // copied into a shell. It is built here and not taken from the answer, and
 // empty if it would not be safe.
 func replaceCommand(id, directory string) string {
-	if !plainWord(id) || lockapi.ValidateDirectory(directory) != nil {
+	if !format.IsLiteral(id) || lockapi.ValidateDirectory(directory) != nil {
 		return ""
 	}
 	return "stout member replace " + id + " --directory " + directory
@@ -48,7 +49,7 @@ func (a *app) examine(ctx context.Context, cell *picture) []finding {
 	found := make([]finding, len(cell.Replicas))
 	ask.Each(cell.Replicas, func(i int, r lockapi.Replica) {
 		if r.Fault != "" {
-			found[i] = finding{ID: r.ID, What: "does not follow the master: " + clean(r.Fault)}
+			found[i] = finding{ID: r.ID, What: "does not follow the master: " + format.Clean(r.Fault)}
 		} else if deaf := isDeaf(cell.Cell, r); !r.Healthy || deaf || !ask.InOffice(cell.Cell) {
 			found[i] = a.inquire(ctx, cell.Cell.Cell, r, deaf, cell.silent[r.ID])
 		} else if what := a.deadPaths(ctx, cell.Cell, r); what != "" {
@@ -84,7 +85,7 @@ func (a *app) deadPaths(ctx context.Context, cell lockapi.Cell, r lockapi.Replic
 	}
 	for _, other := range cell.Replicas {
 		if other.Healthy && slices.Contains(r.Unreached, other.ID) {
-			dead = append(dead, "does not reach "+clean(other.ID)+", but other replicas do: calls forwarded to it fail")
+			dead = append(dead, "does not reach "+format.Clean(other.ID)+", but other replicas do: calls forwarded to it fail")
 		}
 	}
 	return strings.Join(dead, "; ")
@@ -102,7 +103,7 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf 
 	case answers && refused.Command != "":
 		f.outside, f.What, f.Command = true, ownReason(refused), replaceCommand(r.ID, refused.Directory)
 	case deaf && answers: // the master knows it, so it belongs to this cell
-		f.deaf, f.What = true, fmt.Sprintf("answers but does not reach the master: %s; last contact %s ago", ownReason(refused), millis(r.LastContactMS))
+		f.deaf, f.What = true, fmt.Sprintf("answers but does not reach the master: %s; last contact %s ago", ownReason(refused), format.MS(r.LastContactMS))
 	case r.Healthy:
 	case err == nil || answers:
 		f.What = a.another(ctx, cell, r)
@@ -114,7 +115,7 @@ func (a *app) inquire(ctx context.Context, cell string, r lockapi.Replica, deaf 
 			f.What = "answers but is not ready: " + ownReason(refused)
 		}
 	default:
-		f.What = fmt.Sprintf("does not answer (%s); last seen %s ago", reason(err, probeTimeout), millis(r.LastContactMS))
+		f.What = fmt.Sprintf("does not answer (%s); last seen %s ago", reason(err, probeTimeout), format.MS(r.LastContactMS))
 	}
 	return f
 }
@@ -130,7 +131,7 @@ func (a *app) ready(ctx context.Context, url string) error {
 // returns "". Cells of the same name differ by id or, without id, by directory.
 func (a *app) another(ctx context.Context, cell string, r lockapi.Replica) string {
 	other := func(what, is string) string {
-		return fmt.Sprintf("does not answer: %s %s, answers at its address", what, clean(is))
+		return fmt.Sprintf("does not answer: %s %s, answers at its address", what, format.Clean(is))
 	}
 	if view, err := a.admin.CellAt(ctx, r.URL); err == nil && view.Cell != cell {
 		return other("a replica of another cell,", view.Cell)
@@ -188,7 +189,7 @@ func (a *app) showFindings(cell lockapi.Cell, found []finding) {
 	}
 	a.ui.printf("\n")
 	for _, f := range found {
-		a.ui.hanging("", a.ui.out.Bold(clean(f.ID)), f.What)
+		a.ui.hanging("", a.ui.out.Bold(format.Clean(f.ID)), f.What)
 		if f.Command != "" {
 			a.ui.indented(mending(cell) + f.Command)
 		}
@@ -259,7 +260,7 @@ func (a *app) askEndings(ctx context.Context, url string) (soon []string) {
 func when(ends time.Time) string {
 	on := ends.UTC().Format("2006-01-02 15:04 MST")
 	if left := time.Until(ends); left > 0 {
-		return fmt.Sprintf("ends in %s, on %s", human(left), on)
+		return fmt.Sprintf("ends in %s, on %s", format.Human(left), on)
 	}
 	return "has ended, on " + on
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -130,9 +131,9 @@ func (a *app) runCommand(c child.Command, lease child.Lease, describe func(child
 func happened(e child.Event, name, why, stake string) string {
 	switch e {
 	case child.Asked:
-		return fmt.Sprintf("%s; asked %s to stop (%s)", why, clean(name), child.TermWord)
+		return fmt.Sprintf("%s; asked %s to stop (%s)", why, format.Clean(name), child.TermWord)
 	case child.Killed:
-		return fmt.Sprintf("%s; killed %s (%s)", why, clean(name), child.KillWord)
+		return fmt.Sprintf("%s; killed %s (%s)", why, format.Clean(name), child.KillWord)
 	}
 	return "stopped; unless it continues, " + stake
 }
@@ -171,10 +172,10 @@ func (a *app) showGrant(h *heldLock) error {
 	}
 	for _, part := range parts {
 		a.ui.pairs(
-			[2]string{"holding", a.ui.out.OK(clean(part.Path))},
+			[2]string{"holding", a.ui.out.OK(format.Clean(part.Path))},
 			[2]string{"token", fmt.Sprint(part.Token)},
-			[2]string{"sequencer", clean(part.Sequencer)},
-			[2]string{"session", clean(h.session.ID())},
+			[2]string{"sequencer", format.Clean(part.Sequencer)},
+			[2]string{"session", format.Clean(h.session.ID())},
 		)
 	}
 	a.ui.note("Ctrl-C releases it")
@@ -247,7 +248,7 @@ func (h *heldLock) taken(ctx context.Context) <-chan struct{} {
 
 // describe turns an event of the running command into a message.
 func (h *heldLock) describe(e child.Event) string {
-	path := clean(h.flags.path)
+	path := format.Clean(h.flags.path)
 	why := fmt.Sprintf("the lease on %s was not renewed", path)
 	switch is := h.why(); {
 	case errors.Is(is, client.ErrLockLost):
@@ -257,7 +258,7 @@ func (h *heldLock) describe(e child.Event) string {
 	case e == child.Killed:
 		why = fmt.Sprintf("the lease on %s has ended or is about to end", path)
 	}
-	return happened(e, h.flags.command[0], why, fmt.Sprintf("%s is lost in %s", path, human(h.flags.ttl)))
+	return happened(e, h.flags.command[0], why, fmt.Sprintf("%s is lost in %s", path, format.Human(h.flags.ttl)))
 }
 
 // oneOf introduces several paths if the cell has ended only one hold.
@@ -281,9 +282,9 @@ func (h *heldLock) lost(why error) *failure {
 	case errors.Is(why, client.ErrSessionExpired):
 		reason, hint = "the session that held it has ended (closed or expired)", overlap
 	case h.refused != nil:
-		reason, hint = "the cell refuses the credential of its holder: "+clean(h.refused.Error()), "stout access whoami shows which credential is used"
+		reason, hint = "the cell refuses the credential of its holder: "+format.Clean(h.refused.Error()), "stout access whoami shows which credential is used"
 	}
-	return (&failure{code: h.flags.lostCode, message: fmt.Sprintf("lost %s: %s", clean(h.flags.path), reason)}).
+	return (&failure{code: h.flags.lostCode, message: fmt.Sprintf("lost %s: %s", format.Clean(h.flags.path), reason)}).
 		hint("%s; work under token %d may be incomplete", hint, h.Token())
 }
 
@@ -334,7 +335,7 @@ func (a *app) endSession(ctx context.Context, session *client.Session, undone st
 // noteUndone reports what stays undone until the session expires. No session
 // expires without a master, and a new master gives each one its whole ttl.
 func (a *app) noteUndone(session *client.Session, undone string) {
-	a.ui.note("the cell could not be reached to %s in at most %s, or that long after the cell has a master again", undone, human(session.TTL()))
+	a.ui.note("the cell could not be reached to %s in at most %s, or that long after the cell has a master again", undone, format.Human(session.TTL()))
 }
 
 func closePatience(session *client.Session) time.Duration {

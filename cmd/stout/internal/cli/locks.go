@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -47,7 +48,7 @@ func (a *app) runLocks(ctx context.Context, args []string) error {
 		case prefix == "":
 			a.ui.note("no lock%s is held or waited for", a.thatMayBeRead(ctx, " that you may read"))
 		default:
-			a.ui.note("no lock%s with prefix %s is held or waited for", a.thatMayBeRead(ctx, " that you may read"), clean(prefix))
+			a.ui.note("no lock%s with prefix %s is held or waited for", a.thatMayBeRead(ctx, " that you may read"), format.Clean(prefix))
 		}
 		if exact >= 0 {
 			a.showHolders(locks[exact])
@@ -70,10 +71,10 @@ func (a *app) showHolders(l lockapi.Lock) {
 		if len(h.SessionMeta) > 0 {
 			meta = ": " + metaText(h.SessionMeta)
 		}
-		a.ui.indented(fmt.Sprintf("token %d is held by %s, session %s%s", h.Token, clean(h.SessionName), clean(h.Session), meta))
+		a.ui.indented(fmt.Sprintf("token %d is held by %s, session %s%s", h.Token, format.Clean(h.SessionName), format.Clean(h.Session), meta))
 	}
 	if more := len(l.Holders) - len(shown) + l.MoreHolders; more > 0 {
-		a.ui.printf("and %s more\n", plural(more, "holder"))
+		a.ui.printf("and %s more\n", format.Plural(more, "holder"))
 	}
 }
 
@@ -86,11 +87,11 @@ func (a *app) showQueue(l lockapi.Lock) {
 		right("PLACE"), right("PRIORITY"), left("WAITING"), left("SESSION").sparing(2), left("MODE").sparing(1), right("FOR"), left("META").sparing(3),
 	}, rows(l.Queue, func(w lockapi.Waiter) []string {
 		return []string{
-			fmt.Sprint(w.Position), fmt.Sprint(w.Priority), clean(w.SessionName) + among(w.Set), clean(w.Session), clean(string(w.Mode)), millis(w.WaitingMS), metaText(w.SessionMeta),
+			fmt.Sprint(w.Position), fmt.Sprint(w.Priority), format.Clean(w.SessionName) + among(w.Set), format.Clean(w.Session), format.Clean(string(w.Mode)), format.MS(w.WaitingMS), metaText(w.SessionMeta),
 		}
 	}))
 	if more := l.Waiters - len(l.Queue); more > 0 {
-		a.ui.printf("and %s more\n", plural(more, "waiter"))
+		a.ui.printf("and %s more\n", format.Plural(more, "waiter"))
 	}
 }
 
@@ -106,7 +107,7 @@ func among(locks int) string {
 func metaText(meta map[string]string) string {
 	var pairs []string
 	for _, k := range slices.Sorted(maps.Keys(meta)) {
-		pairs = append(pairs, clean(k)+"="+clean(meta[k]))
+		pairs = append(pairs, format.Clean(k)+"="+format.Clean(meta[k]))
 	}
 	return strings.Join(pairs, "  ")
 }
@@ -130,9 +131,9 @@ func (a *app) lockRows(locks []lockapi.Lock) [][]string {
 	p := a.ui.out
 	var rows [][]string
 	for _, l := range locks {
-		state, mode, waiters := clean(l.State), string(l.Mode), fmt.Sprint(l.Waiters)
+		state, mode, waiters := format.Clean(l.State), string(l.Mode), fmt.Sprint(l.Waiters)
 		if l.DelayRemainingMS > 0 {
-			state = p.Warn(fmt.Sprintf("%s, delay %s", clean(l.State), millis(l.DelayRemainingMS)))
+			state = p.Warn(fmt.Sprintf("%s, delay %s", format.Clean(l.State), format.MS(l.DelayRemainingMS)))
 		}
 		if l.Limit > 0 {
 			mode = fmt.Sprintf("%s %d/%d", l.Mode, len(l.Holders)+l.MoreHolders, l.Limit)
@@ -140,9 +141,9 @@ func (a *app) lockRows(locks []lockapi.Lock) [][]string {
 		if l.Waiters > 0 {
 			waiters = p.Warn(waiters)
 		}
-		lock := []string{clean(l.Path), state, clean(mode), waiters}
+		lock := []string{format.Clean(l.Path), state, format.Clean(mode), waiters}
 		for _, h := range l.Holders {
-			rows = append(rows, append(lock, clean(h.SessionName), clean(h.Session), fmt.Sprint(h.Token), since(h.GrantedAt)))
+			rows = append(rows, append(lock, format.Clean(h.SessionName), format.Clean(h.Session), fmt.Sprint(h.Token), format.Since(h.GrantedAt)))
 			lock = []string{"", "", "", ""}
 		}
 		if len(l.Holders) == 0 {
@@ -174,7 +175,7 @@ STOUT_SEQUENCER.`,
 			case got.Valid:
 				a.ui.printf("%s\n", a.ui.out.OK("valid"))
 			default:
-				a.ui.printf("%s: %s\n", a.ui.out.Fail("not valid"), clean(got.Reason))
+				a.ui.printf("%s: %s\n", a.ui.out.Fail("not valid"), format.Clean(got.Reason))
 			}
 			if err == nil && !got.Valid {
 				return &failure{code: exitFailed}
@@ -226,12 +227,12 @@ func (c *releaseLock) run(ctx context.Context, args []string) error {
 	switch {
 	case len(found) == 1:
 		h := found[0]
-		from := fmt.Sprintf("from %s (session %s, token %d)", clean(h.SessionName), clean(h.Session), h.Token)
+		from := fmt.Sprintf("from %s (session %s, token %d)", format.Clean(h.SessionName), format.Clean(h.Session), h.Token)
 		return c.releaseOne(ctx, path, h.Session, h.Handle, h.Token, from)
 	case len(found) > 1:
-		f := &failure{code: exitFailed, message: fmt.Sprintf("%s has %d holders; choose one with --token", clean(path), len(found))}
+		f := &failure{code: exitFailed, message: fmt.Sprintf("%s has %d holders; choose one with --token", format.Clean(path), len(found))}
 		for _, h := range found {
-			f.detail("--token %d  %s, session %s, for %s", h.Token, clean(h.SessionName), clean(h.Session), since(h.GrantedAt))
+			f.detail("--token %d  %s, session %s, for %s", h.Token, format.Clean(h.SessionName), format.Clean(h.Session), format.Since(h.GrantedAt))
 		}
 		return f
 	case c.session != "" && c.token == 0:
@@ -251,7 +252,7 @@ func (c *releaseLock) leaveQueue(ctx context.Context, path string) error {
 	}
 	for _, w := range s.Waits {
 		if w.Path == path {
-			return c.releaseOne(ctx, path, s.ID, w.Handle, 0, "from the queue position of "+clean(s.Name))
+			return c.releaseOne(ctx, path, s.ID, w.Handle, 0, "from the queue position of "+format.Clean(s.Name))
 		}
 	}
 	return c.nothing(path, "the session neither holds it nor waits for it")
@@ -269,7 +270,7 @@ func (c *releaseLock) releaseOne(ctx context.Context, path, session, handle stri
 	if c.ui.json {
 		err = c.ui.object(lockapi.Released{Released: true})
 	} else {
-		c.ui.printf("released %s %s\n", clean(path), whose)
+		c.ui.printf("released %s %s\n", format.Clean(path), whose)
 	}
 	if token != 0 {
 		c.ui.note("the former holder may still be running; only a resource that checks tokens refuses its writes")
@@ -279,11 +280,11 @@ func (c *releaseLock) releaseOne(ctx context.Context, path, session, handle stri
 
 // nothing returns the error of a release without effect.
 func (c *releaseLock) nothing(path, why string) error {
-	f := &failure{code: exitFailed, message: fmt.Sprintf("nothing to release at %s: %s", clean(path), why)}
+	f := &failure{code: exitFailed, message: fmt.Sprintf("nothing to release at %s: %s", format.Clean(path), why)}
 	if c.ui.json {
 		if err := c.ui.object(lockapi.Released{}); err != nil {
 			return err
 		}
 	}
-	return f.hint("stout locks %s shows its holders", clean(path))
+	return f.hint("stout locks %s shows its holders", format.Clean(path))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/muesli/termenv"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -34,7 +35,7 @@ func TestHoldersThatAreNotShown(t *testing.T) {
 
 // Each of these words has a special meaning for some shell, or counts as
 // several words.
-func TestPlainWordRefuses(t *testing.T) {
+func TestIsLiteral(t *testing.T) {
 	for _, word := range []string{
 		"", "-rf", "~root", "@splat", "+x", ".",
 		"/a`id`", "/a$(id)", "/a${IFS}b", "/a$b", "/a;id", "/a&id", "/a|id", "/a>b", "/a<b", "/a(b)",
@@ -42,7 +43,7 @@ func TestPlainWordRefuses(t *testing.T) {
 		"/a!b", "/a#b", "/a^b", "/a=b", "/a:b", "/a%b", "/a~b",
 		"/gr\u00f6\u00dfe", "/a\u00a0b", "/a\u2019b", "/a\u202eb", "/a\xff",
 	} {
-		if plainWord(word) {
+		if format.IsLiteral(word) {
 			t.Errorf("%q is offered", word)
 		}
 		if got := offer(nil, word, ""); got != nil {
@@ -50,15 +51,15 @@ func TestPlainWordRefuses(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"/", "/jobs/nightly", "/db-1/a_b.c/42", "/mail/me@host7+tag", "session-1", "r1"} {
-		if !plainWord(word) {
+		if !format.IsLiteral(word) {
 			t.Errorf("%q is not offered", word)
 		}
 	}
 }
 
-func TestPlainText(t *testing.T) {
+func TestLiteralText(t *testing.T) {
 	const in, want = "`id`: $(id), \u00f6 \x1b[0m\nme@host-7", "?id?? ??id?? ? ??0m?me@host-7"
-	if got := plainText(in); got != want {
-		t.Errorf("plainText(%q) = %q, want %q", in, got, want)
+	if got := format.LiteralText(in); got != want {
+		t.Errorf("format.LiteralText(%q) = %q, want %q", in, got, want)
 	}
 }

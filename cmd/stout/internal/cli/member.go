@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -33,7 +34,7 @@ master).`,
 }
 
 func (a *app) printMembers(list lockapi.Members) {
-	a.ui.pairs([2]string{"cell", clean(list.CellID)}, [2]string{"tolerates", a.tolerance(list)})
+	a.ui.pairs([2]string{"cell", format.Clean(list.CellID)}, [2]string{"tolerates", a.tolerance(list)})
 	a.ui.printf("\n")
 	a.ui.table(memberColumns(list), a.memberRows(list.Members))
 }
@@ -60,10 +61,10 @@ locks stay, and the new master does not wait for the old lease to end.`,
 			}
 			done, err := a.admin.Transfer(ctx, to)
 			if errors.Is(err, client.ErrOutcomeUnknown) && ctx.Err() != nil {
-				return (&failure{code: exitUnknown, message: fmt.Sprintf("the cell did not report within %s whether mastership was handed over", human(a.opts.timeout))}).
+				return (&failure{code: exitUnknown, message: fmt.Sprintf("the cell did not report within %s whether mastership was handed over", format.Human(a.opts.timeout))}).
 					hint("stout status shows the master; a longer --timeout waits longer")
 			}
-			return answer(a.ui, done, err, func(t lockapi.Transferred) { a.ui.printf("%s is master\n", clean(t.Master)) })
+			return answer(a.ui, done, err, func(t lockapi.Transferred) { a.ui.printf("%s is master\n", format.Clean(t.Master)) })
 		},
 	}
 }
@@ -96,16 +97,16 @@ func moreFailures(n int) string {
 	if n == 0 {
 		return "no more failures"
 	}
-	return plural(n, "more failure")
+	return format.Plural(n, "more failure")
 }
 
 func (a *app) memberRows(members []lockapi.Member) [][]string {
 	p := a.ui.out
 	members = slices.SortedStableFunc(slices.Values(members), func(x, y lockapi.Member) int { return strings.Compare(x.ID, y.ID) })
 	return rows(members, func(m lockapi.Member) []string {
-		role, health, behind, joined := clean(m.Role), p.Fail("DOWN"), "-", "-"
+		role, health, behind, joined := format.Clean(m.Role), p.Fail("DOWN"), "-", "-"
 		if m.Role == lockapi.RoleMaster {
-			role = p.OK(clean(m.Role))
+			role = p.OK(format.Clean(m.Role))
 		}
 		if !m.Healthy && m.Version != "" { // it has reported its release but does not reach the master
 			health = p.Warn("no master")
@@ -117,11 +118,11 @@ func (a *app) memberRows(members []lockapi.Member) [][]string {
 			}
 		}
 		if !m.Since.IsZero() {
-			joined = since(m.Since)
+			joined = format.Since(m.Since)
 		}
 		return []string{
-			clean(m.ID), role, clean(m.Suffrage), health, behind, clean(m.Directory),
-			a.address(m.URL), clean(m.RaftAddr), clean(m.Version), joined,
+			format.Clean(m.ID), role, format.Clean(m.Suffrage), health, behind, format.Clean(m.Directory),
+			a.address(m.URL), format.Clean(m.RaftAddr), format.Clean(m.Version), joined,
 		}
 	})
 }
@@ -151,7 +152,7 @@ func latest(list lockapi.Members, id string) string {
 func names(list lockapi.Members) []string {
 	var ids []string
 	for _, m := range list.Members {
-		ids = append(ids, clean(m.ID))
+		ids = append(ids, format.Clean(m.ID))
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
@@ -196,7 +197,7 @@ shows the progress.`,
 			}
 			err := a.notAnothers(ctx, req)
 			if err == nil {
-				err = a.changeMember(ctx, clean(req.ID)+" was added", func(ctx context.Context) error { return a.admin.AddMember(ctx, req) })
+				err = a.changeMember(ctx, format.Clean(req.ID)+" was added", func(ctx context.Context) error { return a.admin.AddMember(ctx, req) })
 			}
 			return answer(a.ui, lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, err, func(lockapi.MemberChange) {
 				a.ui.printf("%s is a member without a vote%s\n", req.ID, map[bool]string{false: " until it has caught up"}[nonvoter])
@@ -218,7 +219,7 @@ func (a *app) notAnothers(ctx context.Context, req lockapi.AddMemberRequest) err
 	if err != nil || list.CellID == "" || list.CellID == is { // the change itself reports errors
 		return nil
 	}
-	return (&failure{code: exitFailed, message: fmt.Sprintf("the replica at %s belongs to another cell, with id %s; this cell has id %s", clean(req.URL), clean(is), clean(list.CellID))}).
+	return (&failure{code: exitFailed, message: fmt.Sprintf("the replica at %s belongs to another cell, with id %s; this cell has id %s", format.Clean(req.URL), format.Clean(is), format.Clean(list.CellID))}).
 		hint("start it with an empty data directory and --join; nothing was changed")
 }
 
@@ -240,15 +241,15 @@ be committed: its outcome is then unknown, and the cell may stop.`,
 			if err != nil {
 				return err
 			}
-			what := fmt.Sprintf("directory %s, %s, a %s", clean(m.Directory), wellness(m), clean(m.Suffrage))
+			what := fmt.Sprintf("directory %s, %s, a %s", format.Clean(m.Directory), wellness(m), format.Clean(m.Suffrage))
 			if err := a.askToLose(list, m, [2]string{"out", what}, "Remove it?"); err != nil {
 				return err
 			}
-			err = a.changeMember(ctx, clean(id)+" was removed", func(ctx context.Context) error {
+			err = a.changeMember(ctx, format.Clean(id)+" was removed", func(ctx context.Context) error {
 				return a.admin.RemoveMember(ctx, id, lockapi.RemoveMemberRequest{Directory: latest(list, id), Force: a.opts.force})
 			})
 			return answer(a.ui, lockapi.MemberRemoved{ID: id, Removed: true}, err, func(lockapi.MemberRemoved) {
-				a.ui.printf("%s is no longer a member\n", clean(id))
+				a.ui.printf("%s is no longer a member\n", format.Clean(id))
 			})
 		},
 	}
@@ -264,14 +265,14 @@ func (a *app) mayLose(ctx context.Context, id string) (list lockapi.Members, m *
 		return list, nil, noMember(list, id)
 	}
 	if others, _ := votersBut(list, id); others == 0 && m.Suffrage == lockapi.SuffrageVoter {
-		return list, nil, (&failure{code: exitFailed, message: fmt.Sprintf("%s is the only voter: the cell needs it", clean(id))}).
+		return list, nil, (&failure{code: exitFailed, message: fmt.Sprintf("%s is the only voter: the cell needs it", format.Clean(id))}).
 			hint("first add another voter: stout member add, or stout member set ID --suffrage voter")
 	}
 	return list, m, nil
 }
 
 func noMember(list lockapi.Members, id string) *failure {
-	return (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", clean(id))}).
+	return (&failure{code: exitFailed, message: fmt.Sprintf("the cell has no member %s", format.Clean(id))}).
 		hint("its members are %s", strings.Join(names(list), ", "))
 }
 
@@ -301,7 +302,7 @@ func wellness(m *lockapi.Member) string {
 func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, change [2]string, question string) error {
 	voters, well := votersBut(list, m.ID)
 	what := fmt.Sprintf("the cell will have %s: %d healthy and %d needed; it will tolerate %s",
-		plural(voters, "voter"), well, voters/2+1, moreFailures(max(0, well-voters/2-1)))
+		format.Plural(voters, "voter"), well, voters/2+1, moreFailures(max(0, well-voters/2-1)))
 	if a.opts.yes {
 		a.ui.note("%s", what)
 		return nil
@@ -310,7 +311,7 @@ func (a *app) askToLose(list lockapi.Members, m *lockapi.Member, change [2]strin
 	if a.opts.force {
 		what += " With --force and too few healthy voters, the cell may stop, and the outcome stays unknown until they are back."
 	}
-	return a.confirm("the cell loses a vote", what, question, [2]string{"member", clean(m.ID) + "  " + clean(m.URL)}, change)
+	return a.confirm("the cell loses a vote", what, question, [2]string{"member", format.Clean(m.ID) + "  " + format.Clean(m.URL)}, change)
 }
 
 func (a *app) setMember() command {
@@ -354,7 +355,7 @@ first hands mastership over.`,
 				}
 			}
 			var now lockapi.Member
-			err := a.changeMember(ctx, clean(id)+" was changed", func(ctx context.Context) (err error) {
+			err := a.changeMember(ctx, format.Clean(id)+" was changed", func(ctx context.Context) (err error) {
 				now, err = a.admin.SetMember(ctx, id, req)
 				return err
 			})
@@ -363,7 +364,7 @@ first hands mastership over.`,
 				if a.given("suffrage") && suffrage != now.Suffrage {
 					later = "; it gets a vote when it has caught up"
 				}
-				a.ui.printf("%s is a %s at %s, %s%s\n", clean(now.ID), clean(now.Suffrage), clean(now.RaftAddr), clean(now.URL), later)
+				a.ui.printf("%s is a %s at %s, %s%s\n", format.Clean(now.ID), format.Clean(now.Suffrage), format.Clean(now.RaftAddr), format.Clean(now.URL), later)
 			})
 		},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -163,7 +164,7 @@ func (c *putFile) run(ctx context.Context, args []string) error {
 
 func (c *putFile) showStat(stat lockapi.FileStat) error {
 	return answer(c.ui, stat, nil, func(lockapi.FileStat) {
-		c.ui.printf("%s  revision %d  %s\n", clean(stat.Path), stat.Revision, plural(stat.Size, "byte"))
+		c.ui.printf("%s  revision %d  %s\n", format.Clean(stat.Path), stat.Revision, format.Plural(stat.Size, "byte"))
 	})
 }
 
@@ -239,7 +240,7 @@ func (c *putFile) runBeside(ctx context.Context, session *client.Session, stat l
 		Args: c.cmd, Env: append(c.cellEnvironment(), "STOUT_PATH="+c.path),
 		Margins: child.Margins{Term: lastSteps, Kill: lastSteps}, Revoked: session.Done(), Signals: signals,
 	}, make(unbounded), func(what child.Event) string {
-		return happened(what, c.cmd[0], "the session has ended", fmt.Sprintf("%s is gone in %s", clean(c.path), human(c.ttl)))
+		return happened(what, c.cmd[0], "the session has ended", fmt.Sprintf("%s is gone in %s", format.Clean(c.path), format.Human(c.ttl)))
 	})
 	if result.Lost || session.Err() != nil {
 		return sessionOver()

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -52,7 +53,7 @@ func (a *app) listQuotas() command {
 			return l, err
 		}, func(l lockapi.QuotaList) {
 			list(a.ui, l.Quotas, "the cell has no quotas of principals", []column{left("OF"), left("LIMITS"), left("USED")}, func(q lockapi.Quota) []string {
-				return []string{clean(q.Principal), limitsText(&q.QuotaLimits), usedText(q.Used)}
+				return []string{format.Clean(q.Principal), limitsText(&q.QuotaLimits), usedText(q.Used)}
 			})
 		})
 }
@@ -68,7 +69,7 @@ func (a *app) showQuota() command {
 }
 
 func (a *app) printQuota(q lockapi.Quota) {
-	a.ui.pairs([2]string{"quota of", clean(q.Principal)}, [2]string{"limits", limitsText(&q.QuotaLimits)}, [2]string{"used", usedText(q.Used)})
+	a.ui.pairs([2]string{"quota of", format.Clean(q.Principal)}, [2]string{"limits", limitsText(&q.QuotaLimits)}, [2]string{"used", usedText(q.Used)})
 }
 
 func (a *app) setQuota() command {
@@ -128,7 +129,7 @@ func (a *app) removeQuota() command {
 					err = a.admin.Access().DeleteQuota(ctx, of)
 				}
 				return err
-			}, func() { a.ui.printf("removed the quota of %s\n", clean(of)) })
+			}, func() { a.ui.printf("removed the quota of %s\n", format.Clean(of)) })
 		},
 	}
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/cmd/stout/internal/rehearse"
+	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -150,7 +152,7 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 func interrupted(f *failure, report rehearse.Report) {
 	f.message = "interrupted; the rehearsal's own sessions were closed"
 	if report.Left != nil {
-		f.message = fmt.Sprintf("interrupted; the rehearsal's own sessions could not be closed (%s) and will expire", safe(report.Left.Error()))
+		f.message = fmt.Sprintf("interrupted; the rehearsal's own sessions could not be closed (%s) and will expire", safetext.Line(report.Left.Error()))
 	}
 	if report.Changed {
 		f.detail("the change of master was already requested")
@@ -185,13 +187,13 @@ func (a *app) noGo(concerns []rehearse.Warning) error {
 func plan(b *rehearse.Before, concerns []rehearse.Warning) string {
 	to := "another replica"
 	if b.To != "" {
-		to = clean(b.To)
+		to = format.Clean(b.To)
 	}
-	what := fmt.Sprintf("Mastership will be handed over from %s to %s.", clean(b.Cell.Master.ID), to)
+	what := fmt.Sprintf("Mastership will be handed over from %s to %s.", format.Clean(b.Cell.Master.ID), to)
 	text := fmt.Sprintf("Go: all members are healthy. %s Service may pause for up to %s, in which calls wait or fail; %s and their locks stay.",
-		what, human(b.Gap()), plural(len(b.Sessions), "session"))
+		what, format.Human(b.Gap()), format.Plural(len(b.Sessions), "session"))
 	for _, c := range concerns {
-		text += " Note: " + safe(c.What) + "."
+		text += " Note: " + safetext.Line(c.What) + "."
 	}
 	return text
 }
@@ -231,10 +233,10 @@ func (a *app) showRehearsal(r rehearse.Report) {
 	}[r.Verdict]
 	lines := [][2]string{
 		{"verdict", verdict},
-		{"master", fmt.Sprintf("%s in epoch %d, formerly %s in epoch %d", clean(r.After.Master), r.After.Epoch, clean(r.Before.Master), r.Before.Epoch)},
+		{"master", fmt.Sprintf("%s in epoch %d, formerly %s in epoch %d", format.Clean(r.After.Master), r.After.Epoch, format.Clean(r.Before.Master), r.Before.Epoch)},
 		{"writes", serviceText(r.Writes)},
 		{"reads", serviceText(r.Reads)},
-		{"sdk calls", fmt.Sprintf("%s, %d failed; slowest %s", plural(r.Own.Calls, "call"), r.Own.Failed, msText(r.Own.Slowest))},
+		{"sdk calls", fmt.Sprintf("%s, %d failed; slowest %s", format.Plural(r.Own.Calls, "call"), r.Own.Failed, msText(r.Own.Slowest))},
 		{"sessions", sessionsText(r)},
 		{"holds", ofOthers(r.Holds.Seen, "%d of %d kept, %d released, %d ended with their sessions", r.Holds.Kept, r.Holds.Seen, r.Holds.Given, r.Holds.Lost)},
 		{"waiters", ofOthers(r.Waiters.Seen, "%d of %d kept their positions, %d got the lock, %d gave up, %d ended with their sessions, %d overtaken",
@@ -246,7 +248,7 @@ func (a *app) showRehearsal(r rehearse.Report) {
 	}
 	for _, why := range r.Why {
 		a.ui.printf("\n")
-		a.ui.prose(safe(why) + ".")
+		a.ui.prose(safetext.Line(why) + ".")
 	}
 	a.showNear("NEAREST TO ITS END", r.Nearest)
 	a.showNear("EXPIRED", r.Expired)
@@ -262,7 +264,7 @@ func (a *app) showNear(title string, all []rehearse.Near) {
 	}
 	a.ui.printf("\n")
 	a.ui.table([]column{left(title), left("NAME"), right("TTL"), right("LEFT")}, rows(all, func(n rehearse.Near) []string {
-		return []string{clean(n.Session), clean(n.Name), millis(n.TTLMS), millis(n.LeftMS)}
+		return []string{format.Clean(n.Session), format.Clean(n.Name), format.MS(n.TTLMS), format.MS(n.LeftMS)}
 	}))
 }
 
@@ -277,7 +279,7 @@ func serviceText(s rehearse.Service) string {
 	}
 	var by []string
 	for _, code := range slices.Sorted(maps.Keys(s.By)) {
-		by = append(by, fmt.Sprintf("%s %d", clean(code), s.By[code]))
+		by = append(by, fmt.Sprintf("%s %d", format.Clean(code), s.By[code]))
 	}
 	return text + " (" + strings.Join(by, ", ") + ")"
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -85,7 +86,7 @@ func (c *replaceMember) run(ctx context.Context, args []string) error {
 	case voter != nil && voter.Directory == r.directory && next != nil:
 		err = c.takeBack(ctx, r, *next)
 	case voter != nil && voter.Directory == r.directory:
-		c.ui.note("directory %s already belongs to member %s: nothing to do", r.directory, clean(r.id))
+		c.ui.note("directory %s already belongs to member %s: nothing to do", r.directory, format.Clean(r.id))
 		return c.replaced(r, list)
 	case next != nil && next.Directory == r.directory: // begun before
 	default:
@@ -116,7 +117,7 @@ func (a *app) readMembers(ctx context.Context) (lockapi.Members, error) {
 func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	at := fmt.Sprintf("%s, at %s", clean(m.ID), clean(m.URL))
+	at := fmt.Sprintf("%s, at %s", format.Clean(m.ID), format.Clean(m.URL))
 	var own lockapi.Replica
 	err := a.mayCall(m.URL)
 	if err == nil {
@@ -127,7 +128,7 @@ func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, 
 		return "", (&failure{code: exitFailed, message: fmt.Sprintf("%s: cannot read its directory: %s", at, reason(err, a.opts.timeout))}).
 			hint("start it, and repeat this command; or name the directory from its log with --directory")
 	case own.ID != m.ID:
-		return "", &failure{code: exitFailed, message: fmt.Sprintf("%s: replica %s answers there", at, clean(own.ID))}
+		return "", &failure{code: exitFailed, message: fmt.Sprintf("%s: replica %s answers there", at, format.Clean(own.ID))}
 	case lockapi.ValidateDirectory(own.Directory) != nil:
 		return "", &failure{code: exitFailed, message: fmt.Sprintf("%s: the replica does not report its directory", at)}
 	}
@@ -140,11 +141,11 @@ func (a *app) presentDirectory(ctx context.Context, m *lockapi.Member) (string, 
 func (a *app) takeBack(ctx context.Context, r replacement, next lockapi.Member) error {
 	if !r.named {
 		return (&failure{code: exitFailed, message: fmt.Sprintf("%s still runs with its current directory %s; the pending directory %s is not there yet",
-			clean(r.id), r.directory, clean(next.Directory))}).
-			hint("start %s with the new directory; or cancel: stout member replace %s --directory %s", clean(r.id), clean(r.id), r.directory)
+			format.Clean(r.id), r.directory, format.Clean(next.Directory))}).
+			hint("start %s with the new directory; or cancel: stout member replace %s --directory %s", format.Clean(r.id), format.Clean(r.id), r.directory)
 	}
 	if !a.opts.yes {
-		if err := a.ask(permanent, fmt.Sprintf("Keep directory %s for %s and drop the pending directory %s?", r.directory, clean(r.id), clean(next.Directory))); err != nil {
+		if err := a.ask(permanent, fmt.Sprintf("Keep directory %s for %s and drop the pending directory %s?", r.directory, format.Clean(r.id), format.Clean(next.Directory))); err != nil {
 			return err
 		}
 	}
@@ -157,7 +158,7 @@ func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replace
 	if a.opts.yes {
 		if old.Healthy {
 			a.ui.note("%s is healthy with directory %s, which is excluded permanently when %s has caught up; to cancel before that: %s",
-				clean(old.ID), clean(old.Directory), r.directory, replaceCommand(old.ID, old.Directory))
+				format.Clean(old.ID), format.Clean(old.Directory), r.directory, replaceCommand(old.ID, old.Directory))
 		}
 		return nil
 	}
@@ -172,9 +173,9 @@ func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replace
 	}
 	return a.confirm(permanent, fmt.Sprintf("The old directory is excluded permanently: its data is not used again, even if it comes back. "+
 		"The master sends its state to the new one. Until that has caught up, the cell relies on the other %s: %d healthy and %d needed.",
-		plural(others, "member"), well, voters/2+1), "Replace it?",
-		[2]string{"member", clean(old.ID) + "  " + clean(old.URL)},
-		[2]string{"out", fmt.Sprintf("directory %s, %s", clean(old.Directory), state)},
+		format.Plural(others, "member"), well, voters/2+1), "Replace it?",
+		[2]string{"member", format.Clean(old.ID) + "  " + format.Clean(old.URL)},
+		[2]string{"out", fmt.Sprintf("directory %s, %s", format.Clean(old.Directory), state)},
 		[2]string{"in", "directory " + r.directory},
 	)
 }
@@ -184,7 +185,7 @@ func (a *app) confirmReplace(list lockapi.Members, old lockapi.Member, r replace
 const replaceAgain = 200 * time.Millisecond
 
 func (a *app) beginReplace(ctx context.Context, r replacement) error {
-	return a.changeMember(ctx, "the replacement of "+clean(r.id)+" was started", func(ctx context.Context) error {
+	return a.changeMember(ctx, "the replacement of "+format.Clean(r.id)+" was started", func(ctx context.Context) error {
 		return a.admin.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: a.opts.force})
 	})
 }
@@ -203,13 +204,13 @@ func (a *app) changeMember(ctx context.Context, done string, change func(context
 		case errors.Is(err, client.ErrOutcomeUnknown):
 			f := &failure{code: exitUnknown, message: "it is not known whether " + done}
 			if refused != nil {
-				f.detail("%s", clean(refused.Detail))
+				f.detail("%s", format.Clean(refused.Detail))
 			}
 			return f.hint("stout member list shows whether it is done; it may still be committed later by a majority of the voters")
 		case errors.Is(err, admin.ErrUnsafe):
-			return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("stout member list shows the members' health; --force continues anyway")
+			return (&failure{code: exitFailed, message: format.Clean(refused.Detail)}).hint("stout member list shows the members' health; --force continues anyway")
 		case errors.Is(err, client.ErrConflict), errors.Is(err, client.ErrNotFound), errors.Is(err, admin.ErrBusy):
-			return &failure{code: exitFailed, message: clean(refused.Detail)}
+			return &failure{code: exitFailed, message: format.Clean(refused.Detail)}
 		}
 		return err
 	}
@@ -243,7 +244,7 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 				return list, nil
 			}
 			if how == "" {
-				return list, &failure{code: exitFailed, message: fmt.Sprintf("the replacement by directory %s for member %s was canceled", r.directory, clean(r.id))}
+				return list, &failure{code: exitFailed, message: fmt.Sprintf("the replacement by directory %s for member %s was canceled", r.directory, format.Clean(r.id))}
 			}
 			if now := time.Now(); now.Sub(asked) >= replaceNews {
 				asked, status = now, a.ownStatus(ctx, present(list, r.id))
@@ -253,7 +254,7 @@ func (a *app) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members
 		case time.Since(seen) > replacePatience:
 			return list, err
 		case time.Since(seen) >= replaceSilence:
-			a.ui.progress("replace silent", fmt.Sprintf("%s: progress unknown: no master answers; trying for at most %s", clean(r.id), human(replacePatience)))
+			a.ui.progress("replace silent", fmt.Sprintf("%s: progress unknown: no master answers; trying for at most %s", format.Clean(r.id), format.Human(replacePatience)))
 		}
 		if ask.Sleep(ctx, replaceLook) != nil {
 			return list, ctx.Err()
@@ -277,7 +278,7 @@ func (a *app) ownStatus(ctx context.Context, m *lockapi.Member) string {
 	case answers:
 		return "; it reports: " + ownReason(refused)
 	}
-	return fmt.Sprintf("; it does not answer at %s (%s)", clean(m.URL), reason(err, probeTimeout))
+	return fmt.Sprintf("; it does not answer at %s (%s)", format.Clean(m.URL), reason(err, probeTimeout))
 }
 
 // progressOf describes the progress of a replacement; how is empty if the cell
@@ -294,7 +295,7 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 		case !m.Healthy:
 			how = "the new directory does not answer yet"
 		default:
-			how = fmt.Sprintf("the new directory is %s behind", pluralOf(m.Behind, "entry", "entries"))
+			how = fmt.Sprintf("the new directory is %s behind", format.PluralOf(m.Behind, "entry", "entries"))
 		}
 	}
 	return done && !others, how
@@ -303,7 +304,7 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 func (a *app) replaced(r replacement, list lockapi.Members) error {
 	return answer(a.ui, lockapi.MemberChange{ID: r.id, Directory: r.directory}, nil, func(lockapi.MemberChange) {
 		if len(list.Members) > 0 {
-			a.ui.printf("%s has a vote with directory %s; the cell tolerates %s\n", clean(r.id), r.directory, a.tolerance(list))
+			a.ui.printf("%s has a vote with directory %s; the cell tolerates %s\n", format.Clean(r.id), r.directory, a.tolerance(list))
 		}
 	})
 }

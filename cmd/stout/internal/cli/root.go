@@ -20,6 +20,7 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/internal/nonblock"
@@ -368,7 +369,7 @@ func validPrefix(prefix string) error {
 func badPath(path string, err error, slash bool) error {
 	f := usagef("%s", err.(*lockapi.Error).Detail)
 	if slash && !strings.HasPrefix(path, "/") {
-		return f.hint("did you mean /%s ?", clean(path))
+		return f.hint("did you mean /%s ?", format.Clean(path))
 	}
 	return f.hint("a path looks like /db/migrate: up to %d segments, each after a slash", lockapi.MaxPathSegments)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -25,10 +26,10 @@ func (a *app) listRules() command {
 	}, func(l lockapi.AccessRuleList) {
 		none := "you have admin at no rule"
 		if prefix != "" {
-			none += " with prefix " + clean(prefix)
+			none += " with prefix " + format.Clean(prefix)
 		}
 		list(a.ui, l.Rules, none, []column{pathColumn(), left("READ"), left("LOCK"), left("WRITE"), left("ADMIN")}, func(r lockapi.AccessRule) []string {
-			return []string{clean(r.Path), a.entriesCell(r.Read), a.entriesCell(r.Lock), a.entriesCell(r.Write), a.entriesCell(r.Admin)}
+			return []string{format.Clean(r.Path), a.entriesCell(r.Read), a.entriesCell(r.Lock), a.entriesCell(r.Write), a.entriesCell(r.Admin)}
 		})
 	})
 }
@@ -51,7 +52,7 @@ what a caller may do there under all rules.`,
 }
 
 func (a *app) printRule(rule lockapi.AccessRule) {
-	pairs := [][2]string{{"path", clean(rule.Path)}}
+	pairs := [][2]string{{"path", format.Clean(rule.Path)}}
 	for _, p := range permissions {
 		list := *listOf(&rule.AccessLists, p)
 		pairs = append(pairs, [2]string{p, entries(list, len(list))})
@@ -131,7 +132,7 @@ func (a *app) keepsAdmin(ctx context.Context, at string, admins []string) error 
 	if keeps {
 		return nil
 	}
-	return a.warnOfLoss(now.Principal, "have admin at "+clean(at), "an operator of the cell")
+	return a.warnOfLoss(now.Principal, "have admin at "+format.Clean(at), "an operator of the cell")
 }
 
 // removeRule reads the rule first. The cell accepts the removal of a missing rule, but
@@ -159,11 +160,11 @@ PATH. That needs admin at PATH and at each of them.`,
 				some, err := access.DeleteRulesBelow(reading, strings.TrimSuffix(at, "/")+"/")
 				err = answer(a.ui, lockapi.RulesDeleted{Deleted: some}, err, func(lockapi.RulesDeleted) {
 					if some {
-						a.ui.printf("removed the rules below %s\n", clean(at))
+						a.ui.printf("removed the rules below %s\n", format.Clean(at))
 					}
 				})
 				if err == nil && !some {
-					return &failure{code: exitFailed, message: "there is no rule below " + clean(at), expected: true}
+					return &failure{code: exitFailed, message: "there is no rule below " + format.Clean(at), expected: true}
 				}
 				return err
 			}
@@ -174,7 +175,7 @@ PATH. That needs admin at PATH and at each of them.`,
 			if err != nil {
 				return err
 			}
-			return a.remove(ctx, func(ctx context.Context) error { return access.DeleteRule(ctx, at) }, func() { a.ui.printf("removed the rule at %s\n", clean(at)) })
+			return a.remove(ctx, func(ctx context.Context) error { return access.DeleteRule(ctx, at) }, func() { a.ui.printf("removed the rule at %s\n", format.Clean(at)) })
 		},
 	}
 }
@@ -269,7 +270,7 @@ func parseList(flag string, given []string) ([]string, error) {
 // the callers that could restore it.
 func (a *app) warnOfLoss(principal, right, others string) error {
 	return a.warn("you would no longer "+right,
-		fmt.Sprintf("You are %s and would no longer %s. You could not undo that; %s could.", clean(principal), right, others),
+		fmt.Sprintf("You are %s and would no longer %s. You could not undo that; %s could.", format.Clean(principal), right, others),
 		"Continue?")
 }
 
@@ -283,7 +284,7 @@ func entries(list []string, most int) string {
 	}
 	var shown []string
 	for _, e := range list[:min(len(list), most)] {
-		shown = append(shown, clean(e))
+		shown = append(shown, format.Clean(e))
 	}
 	text := strings.Join(shown, ", ")
 	if more := len(list) - most; more > 0 {

@@ -23,8 +23,8 @@ holds and waits for.`,
 			right("HOLDS"), right("WAITS"), right("AGE").sparing(2),
 		}, func(s lockapi.SessionState) []string {
 			return []string{
-				clean(s.ID), clean(s.Name), millis(s.TTLMS), a.leaseLeft(s),
-				fmt.Sprint(len(s.Holds)), fmt.Sprint(len(s.Waits)), since(s.CreatedAt),
+				format.Clean(s.ID), format.Clean(s.Name), format.MS(s.TTLMS), a.leaseLeft(s),
+				fmt.Sprint(len(s.Holds)), fmt.Sprint(len(s.Waits)), format.Since(s.CreatedAt),
 			}
 		})
 	})
@@ -36,7 +36,7 @@ func (a *app) leaseLeft(s lockapi.SessionState) string {
 	if s.LeaseRemainingMS == nil {
 		return "-"
 	}
-	left := millis(*s.LeaseRemainingMS)
+	left := format.MS(*s.LeaseRemainingMS)
 	if *s.LeaseRemainingMS < s.TTLMS/4 {
 		return a.ui.out.Warn(left)
 	}
@@ -55,13 +55,13 @@ func (a *app) session() command {
 }
 
 func (a *app) printSession(s lockapi.SessionState) {
-	word, lease := "ttl", millis(s.TTLMS)
+	word, lease := "ttl", format.MS(s.TTLMS)
 	if s.LeaseRemainingMS != nil {
 		word, lease = "lease", fmt.Sprintf("%s of %s left", a.leaseLeft(s), lease)
 	}
 	pairs := [][2]string{
-		{"session", clean(s.ID)}, {"name", clean(s.Name)}, {word, lease},
-		{"age", since(s.CreatedAt)}, {"epoch", fmt.Sprint(s.Epoch)},
+		{"session", format.Clean(s.ID)}, {"name", format.Clean(s.Name)}, {word, lease},
+		{"age", format.Since(s.CreatedAt)}, {"epoch", fmt.Sprint(s.Epoch)},
 	}
 	if len(s.Meta) > 0 {
 		pairs = append(pairs, [2]string{"meta", metaText(s.Meta)})
@@ -72,13 +72,13 @@ func (a *app) printSession(s lockapi.SessionState) {
 	} else {
 		a.ui.printf("\n")
 		a.ui.table([]column{left("HOLDS"), left("MODE"), right("TOKEN"), left("HANDLE"), left("SEQUENCER")}, rows(s.Holds, func(h lockapi.Hold) []string {
-			return []string{clean(h.Path), clean(string(h.Mode)), fmt.Sprint(h.Token), clean(h.Handle), clean(h.Sequencer)}
+			return []string{format.Clean(h.Path), format.Clean(string(h.Mode)), fmt.Sprint(h.Token), format.Clean(h.Handle), format.Clean(h.Sequencer)}
 		}))
 	}
 	if len(s.Waits) > 0 {
 		a.ui.printf("\n")
 		a.ui.table([]column{left("WAITS FOR"), left("MODE"), right("PLACE"), left("HANDLE")}, rows(s.Waits, func(w lockapi.Wait) []string {
-			return []string{clean(w.Path), clean(string(w.Mode)), fmt.Sprint(w.Position), clean(w.Handle)}
+			return []string{format.Clean(w.Path), format.Clean(string(w.Mode)), fmt.Sprint(w.Position), format.Clean(w.Handle)}
 		}))
 	}
 }
@@ -101,12 +101,12 @@ tokens keep the two apart.`,
 		return s, err
 	}, func(s lockapi.SessionState) {
 		if len(s.Holds) == 0 {
-			a.ui.printf("ended session %s (%s), which held no locks\n", clean(s.ID), clean(s.Name))
+			a.ui.printf("ended session %s (%s), which held no locks\n", format.Clean(s.ID), format.Clean(s.Name))
 			return
 		}
-		a.ui.printf("ended session %s (%s), which released:\n", clean(s.ID), clean(s.Name))
+		a.ui.printf("ended session %s (%s), which released:\n", format.Clean(s.ID), format.Clean(s.Name))
 		for _, h := range s.Holds {
-			a.ui.printf("  %s  token %d\n", clean(h.Path), h.Token)
+			a.ui.printf("  %s  token %d\n", format.Clean(h.Path), h.Token)
 		}
 	})
 }

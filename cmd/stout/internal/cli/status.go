@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -130,7 +131,7 @@ func (a *showStatus) status(ctx context.Context, check bool) error {
 	case f != nil:
 		return f
 	case check && len(found) > 0:
-		return &failure{code: exitFailed, expected: true, message: fmt.Sprintf("unhealthy: %d of %s", len(found), plural(len(cell.Replicas), "replica"))}
+		return &failure{code: exitFailed, expected: true, message: fmt.Sprintf("unhealthy: %d of %s", len(found), format.Plural(len(cell.Replicas), "replica"))}
 	}
 	return nil
 }
@@ -139,8 +140,8 @@ func (a *showStatus) status(ctx context.Context, check bool) error {
 // lease.
 func (a *app) noMaster(cell lockapi.Cell) *failure {
 	if cell.Master != nil {
-		return (&failure{code: exitNoMaster, message: fmt.Sprintf("%s is named as master but does not visibly hold its lease", clean(cell.Master.ID))}).
-			hint("it may have just been elected, or is not reachable from here at %s", clean(cell.Master.URL))
+		return (&failure{code: exitNoMaster, message: fmt.Sprintf("%s is named as master but does not visibly hold its lease", format.Clean(cell.Master.ID))}).
+			hint("it may have just been elected, or is not reachable from here at %s", format.Clean(cell.Master.URL))
 	}
 	up, voters, promised := 0, 0, int64(0)
 	for _, r := range cell.Replicas {
@@ -156,31 +157,31 @@ func (a *app) noMaster(cell lockapi.Cell) *failure {
 	}
 	none := &failure{code: exitNoMaster, message: "the cell has no master: locks and members cannot be changed now"}
 	if up > voters/2 && promised > 0 {
-		return none.hint("%d of %s answer; a new master waits until earlier leases are over, at most %s", up, plural(voters, "replica"), millis(promised))
+		return none.hint("%d of %s answer; a new master waits until earlier leases are over, at most %s", up, format.Plural(voters, "replica"), format.MS(promised))
 	}
-	return none.hint("%d of %s answer; a master needs %d that reach each other", up, plural(voters, "replica"), voters/2+1)
+	return none.hint("%d of %s answer; a master needs %d that reach each other", up, format.Plural(voters, "replica"), voters/2+1)
 }
 
 func (a *app) showCell(cell lockapi.Cell, found []finding) {
 	p := a.ui.out
 	master, lease := p.Fail("none"), p.Fail("not held")
 	if m := cell.Master; m != nil {
-		master = p.OK(clean(m.ID)) + "  " + clean(m.URL)
+		master = p.OK(format.Clean(m.ID)) + "  " + format.Clean(m.URL)
 	}
 	if l := cell.Lease; l.Held {
 		lease = fmt.Sprintf("%s, %s of %s left, renewed %s ago",
-			p.OK("held"), millis(l.RemainingMS), millis(l.TermMS), millis(l.RenewedAgoMS))
+			p.OK("held"), format.MS(l.RemainingMS), format.MS(l.TermMS), format.MS(l.RenewedAgoMS))
 	}
 	pairs := [][2]string{
-		{"cell", clean(cell.Cell)}, {"master", master},
+		{"cell", format.Clean(cell.Cell)}, {"master", master},
 		{"epoch", fmt.Sprint(cell.Epoch)}, {"lease", lease},
 	}
 	if cell.Sessions != nil && cell.Locks != nil && cell.Waiters != nil {
 		pairs = append(pairs, [2]string{"serving", fmt.Sprintf("%s, %s, %s",
-			plural(*cell.Sessions, "session"), plural(*cell.Locks, "lock"), plural(*cell.Waiters, "waiter"))})
+			format.Plural(*cell.Sessions, "session"), format.Plural(*cell.Locks, "lock"), format.Plural(*cell.Waiters, "waiter"))})
 	}
 	if cell.Files != nil && cell.ContentBytes != nil {
-		pairs = append(pairs, [2]string{"files", fmt.Sprintf("%d, %s of content", *cell.Files, byteSize(*cell.ContentBytes))})
+		pairs = append(pairs, [2]string{"files", fmt.Sprintf("%d, %s of content", *cell.Files, format.Bytes(*cell.ContentBytes))})
 	}
 	access := "off: every caller may do everything"
 	if cell.Access {
@@ -207,12 +208,12 @@ func (a *app) showReplicas(cell lockapi.Cell, found []finding) {
 // state at all.
 func (a *app) replicaRow(r lockapi.Replica, newest uint64, found finding) []string {
 	p := a.ui.out
-	role, health := clean(r.Role), p.Fail("DOWN")
+	role, health := format.Clean(r.Role), p.Fail("DOWN")
 	applied, lag, promise, contact := "-", "-", "-", "-"
 	if r.Role == lockapi.RoleMaster {
-		role = p.OK(clean(r.Role))
+		role = p.OK(format.Clean(r.Role))
 	} else {
-		contact = millis(r.LastContactMS)
+		contact = format.MS(r.LastContactMS)
 	}
 	if r.Healthy || r.AppliedIndex > 0 {
 		applied = fmt.Sprint(r.AppliedIndex)
@@ -226,13 +227,13 @@ func (a *app) replicaRow(r lockapi.Replica, newest uint64, found finding) []stri
 			lag = p.Warn(lag)
 		}
 		if r.Promise != nil {
-			promise = fmt.Sprintf("%s %s", clean(r.Promise.To), millis(r.Promise.RemainingMS))
+			promise = fmt.Sprintf("%s %s", format.Clean(r.Promise.To), format.MS(r.Promise.RemainingMS))
 		}
 	}
 	if found.deaf {
 		health = p.Fail("no master")
 	}
-	return []string{clean(r.ID), role, health, applied, lag, promise, contact, a.address(r.URL)}
+	return []string{format.Clean(r.ID), role, health, applied, lag, promise, contact, a.address(r.URL)}
 }
 
 // refreshEvery is the time between two watched answers.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
@@ -201,7 +202,7 @@ func (a *app) unreachable(failed map[string]error, within time.Duration) *failur
 		if several, ok := err.(interface{ Unwrap() []error }); ok { // the addresses of a DNS name
 			for _, err := range several.Unwrap() {
 				at, _, _ := strings.Cut(err.Error(), ": ")
-				out.detail("%s: %s: %s", url, clean(at), reason(err, within))
+				out.detail("%s: %s: %s", url, format.Clean(at), reason(err, within))
 			}
 			continue
 		}
@@ -233,7 +234,7 @@ func (a *app) unreachable(failed map[string]error, within time.Duration) *failur
 		return out // the details contain the advice
 	}
 	if unnamed != nil {
-		return out.hint("is %s known to DNS? you can also name the replicas' API addresses with --server or %s", clean(unnamed.Name), serverEnv)
+		return out.hint("is %s known to DNS? you can also name the replicas' API addresses with --server or %s", format.Clean(unnamed.Name), serverEnv)
 	}
 	return out.hint("name the replicas' API addresses with --server or %s; is stoutd running there?", serverEnv)
 }
@@ -247,19 +248,19 @@ func reason(err error, within time.Duration) string {
 	case ok:
 		return "answers: " + ownReason(refused)
 	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer within " + human(within)
+		return "no answer within " + format.Human(within)
 	}
 	if why, ok := distrust(err); ok {
 		return why
 	}
-	return clean(ask.Innermost(err).Error())
+	return format.Clean(ask.Innermost(err).Error())
 }
 
 // ownReason returns a replica's error without the command at its end. The
 // server at that address must not choose what an operator types.
 func ownReason(refused *lockapi.Error) string {
 	why, _, _ := strings.Cut(refused.Detail, "; to admit it:")
-	return clean(why)
+	return format.Clean(why)
 }
 
 // asker returns a Poller for calls to single replicas.
@@ -303,7 +304,7 @@ func severalCells(ids, servers []string) *failure {
 	cells := map[string][]string{}
 	for i, id := range ids {
 		if id != "" {
-			cells[id] = append(cells[id], clean(servers[i]))
+			cells[id] = append(cells[id], format.Clean(servers[i]))
 		}
 	}
 	if len(cells) < 2 {
@@ -311,7 +312,7 @@ func severalCells(ids, servers []string) *failure {
 	}
 	out := &failure{code: exitFailed, message: fmt.Sprintf("replicas of %d cells answer: only one cell is shown, and locks of different cells are independent", len(cells))}
 	for _, id := range slices.Sorted(maps.Keys(cells)) {
-		out.detail("cell with id %s: %s", clean(id), strings.Join(cells[id], ", "))
+		out.detail("cell with id %s: %s", format.Clean(id), strings.Join(cells[id], ", "))
 	}
 	return out.hint("after stoutd recover or restore, stop the replicas of the former cell; else name servers of one cell only")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/buildinfo"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -100,7 +101,7 @@ secrets. Expired tokens are listed until they are revoked.`,
 		}
 		return l, err
 	}, func(l lockapi.TokenList) {
-		none := "there are no tokens" + map[bool]string{true: " of " + clean(of)}[of != ""]
+		none := "there are no tokens" + map[bool]string{true: " of " + format.Clean(of)}[of != ""]
 		slices.SortStableFunc(l.Tokens, func(x, y lockapi.Token) int { return strings.Compare(x.Principal, y.Principal) })
 		list(a.ui, l.Tokens, none, []column{left("TOKEN"), left("OF"), right("AGE").sparing(1), left("ENDS IN"), left("NOTE").sparing(2)}, func(t lockapi.Token) []string {
 			ends := "never"
@@ -108,9 +109,9 @@ secrets. Expired tokens are listed until they are revoked.`,
 			case ended(t):
 				ends = a.ui.out.Warn("ended")
 			case t.ExpiresAt != nil:
-				ends = human(time.Until(*t.ExpiresAt))
+				ends = format.Human(time.Until(*t.ExpiresAt))
 			}
-			return []string{clean(t.ID), clean(t.Principal), since(t.CreatedAt), ends, truncate(clean(t.Note), 40)}
+			return []string{format.Clean(t.ID), format.Clean(t.Principal), format.Since(t.CreatedAt), ends, format.Truncate(format.Clean(t.Note), 40)}
 		})
 	})
 }
@@ -159,7 +160,7 @@ func (a *app) revoke(ctx context.Context, ids []string) error {
 			return usagef("that is a token's secret, not its id").hint("stout token list shows the ids; your shell's history now has the secret")
 		}
 		if !slices.ContainsFunc(gone, func(t lockapi.Token) bool { return t.ID == id }) {
-			return (&failure{code: exitFailed, message: fmt.Sprintf("there is no token %s: nothing was changed", clean(id))}).
+			return (&failure{code: exitFailed, message: fmt.Sprintf("there is no token %s: nothing was changed", format.Clean(id))}).
 				hint("stout token list shows the tokens")
 		}
 	}
@@ -181,7 +182,7 @@ func (a *app) revoke(ctx context.Context, ids []string) error {
 			return err
 		}
 		if !a.ui.json {
-			a.ui.printf("revoked token %s of %s\n", clean(t.ID), clean(t.Principal))
+			a.ui.printf("revoked token %s of %s\n", format.Clean(t.ID), format.Clean(t.Principal))
 		}
 	}
 	return answer(a.ui, lockapi.TokenList{Tokens: gone}, nil, func(lockapi.TokenList) {})
@@ -207,7 +208,7 @@ func (a *app) ownLast(ctx context.Context, gone []lockapi.Token) ([]lockapi.Toke
 		}
 	}
 	if len(own) > 1 {
-		return nil, (&failure{code: exitFailed, message: fmt.Sprintf("%d of these tokens belong to %s, and one may be the token in use: nothing was changed", len(own), clean(me.Principal))}).
+		return nil, (&failure{code: exitFailed, message: fmt.Sprintf("%d of these tokens belong to %s, and one may be the token in use: nothing was changed", len(own), format.Clean(me.Principal))}).
 			hint("revoke these one at a time, or use a token of another operator")
 	}
 	return append(others, own...), nil
@@ -232,7 +233,7 @@ func newSecret(file string) (*secret, error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
 	case errors.Is(err, os.ErrExist):
-		return nil, usagef("--out %s: the file exists and is not overwritten", clean(file))
+		return nil, usagef("--out %s: the file exists and is not overwritten", format.Clean(file))
 	case err != nil:
 		return nil, usagef("--out: %v", err)
 	}
@@ -276,7 +277,7 @@ func (a *app) made(ctx context.Context, s *secret, principal string, call func(c
 		a.ui.printf("%s\n", s.text)
 		return token, f.hint("the printed token may be valid; stout access whoami --token-file FILE checks it")
 	}
-	return token, f.hint("the token in %s may be valid; stout access whoami --token-file %s checks it", clean(s.file), clean(s.file))
+	return token, f.hint("the token in %s may be valid; stout access whoami --token-file %s checks it", format.Clean(s.file), format.Clean(s.file))
 }
 
 // knows returns the principal that the cell assigns to a secret.
@@ -304,15 +305,15 @@ func (a *app) showSecret(s *secret, token lockapi.Token) error {
 		}
 		return a.ui.object(token)
 	}
-	about, until := "the token of "+clean(token.Principal), ""
+	about, until := "the token of "+format.Clean(token.Principal), ""
 	if token.ExpiresAt != nil {
 		until = ", until " + token.ExpiresAt.UTC().Format("2006-01-02 15:04 MST")
 	}
 	if token.ID != "" {
-		about += fmt.Sprintf(" (id %s%s)", clean(token.ID), until)
+		about += fmt.Sprintf(" (id %s%s)", format.Clean(token.ID), until)
 	}
 	if s.file != "" {
-		a.ui.note("%s is in %s", about, clean(s.file))
+		a.ui.note("%s is in %s", about, format.Clean(s.file))
 		return nil
 	}
 	a.ui.printf("%s\n", s.text)

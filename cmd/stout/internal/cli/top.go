@@ -74,10 +74,10 @@ func (s *topSource) Look(ctx context.Context, width int) (top.Look, error) {
 	}
 	out := top.Look{}
 	if wrong != nil {
-		out.Findings = append(append([]string{safe(wrong.message)}, wrong.details...), wrong.hints...)
+		out.Findings = append(append([]string{safetext.Line(wrong.message)}, wrong.details...), wrong.hints...)
 	}
 	for _, f := range found {
-		out.Findings = append(out.Findings, clean(f.ID)+" "+f.What)
+		out.Findings = append(out.Findings, format.Clean(f.ID)+" "+f.What)
 		if f.deaf {
 			out.Unreached = append(out.Unreached, f.ID)
 		}
@@ -142,12 +142,12 @@ func (g gone) Error() string { return string(g) }
 // escaped.
 func (a *app) printFile(f client.File) {
 	pairs := [][2]string{
-		{"size", byteSize(int64(f.Size))}, {"generation", fmt.Sprintf("%d, revision %d, created as %d", f.Generation, f.Revision, f.Instance)},
-		{"written", fmt.Sprintf("%s, %s ago, by %s", clock(f.ModifiedAt), since(f.ModifiedAt), clean(f.Principal))},
-		{"created", clock(f.CreatedAt)}, {"sha256", clean(f.SHA256)},
+		{"size", format.Bytes(int64(f.Size))}, {"generation", fmt.Sprintf("%d, revision %d, created as %d", f.Generation, f.Revision, f.Instance)},
+		{"written", fmt.Sprintf("%s, %s ago, by %s", clock(f.ModifiedAt), format.Since(f.ModifiedAt), format.Clean(f.Principal))},
+		{"created", clock(f.CreatedAt)}, {"sha256", format.Clean(f.SHA256)},
 	}
 	if f.Session != "" {
-		pairs = append(pairs, [2]string{"ends with", "session " + clean(f.Session)})
+		pairs = append(pairs, [2]string{"ends with", "session " + format.Clean(f.Session)})
 	}
 	a.ui.pairs(pairs...)
 	a.ui.printf("\n%s\n", a.ui.out.Bold("Content"))
@@ -172,12 +172,12 @@ func (s *topSource) Describe(err error) *top.Trouble {
 		return &top.Trouble{Text: g.Error()}
 	}
 	f := s.a.explain(err)
-	t := &top.Trouble{Text: capital(safe(f.message)) + ".", Denied: ask.IsDenial(err)}
+	t := &top.Trouble{Text: capital(safetext.Line(f.message)) + ".", Denied: ask.IsDenial(err)}
 	for _, line := range f.details {
-		t.More = append(t.More, safe(line))
+		t.More = append(t.More, safetext.Line(line))
 	}
 	for _, hint := range f.hints {
-		t.More = append(t.More, fmt.Sprintf("hint: %s", safe(hint)))
+		t.More = append(t.More, fmt.Sprintf("hint: %s", safetext.Line(hint)))
 	}
 	return t
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -85,7 +86,7 @@ func (c *runTxn) run(ctx context.Context, args []string) error {
 	}
 	out, err := txn.Commit(ctx)
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodePrecondition {
-		return (&failure{code: exitFailed, message: clean(refused.Detail)}).hint("nothing was changed")
+		return (&failure{code: exitFailed, message: format.Clean(refused.Detail)}).hint("nothing was changed")
 	}
 	branch := t.Then
 	if !out.Succeeded {
@@ -200,18 +201,18 @@ func (c *runTxn) show(out lockapi.TransactionResult, branch []lockapi.Operation)
 		op := branch[i]
 		switch {
 		case op.Get != nil && r.File == nil:
-			c.ui.printf("%s does not exist\n", clean(op.Get.Path))
+			c.ui.printf("%s does not exist\n", format.Clean(op.Get.Path))
 		case op.Get != nil:
-			c.ui.printf("%s is at revision %d:\n", clean(r.File.Path), r.File.Revision)
+			c.ui.printf("%s is at revision %d:\n", format.Clean(r.File.Path), r.File.Revision)
 			for line := range strings.SplitSeq(string(r.File.Bytes()), "\n") {
-				c.ui.printf("%s%s\n", indentation, clean(line))
+				c.ui.printf("%s%s\n", indentation, format.Clean(line))
 			}
 		case r.File != nil:
-			c.ui.printf("wrote %s, revision %d\n", clean(r.File.Path), r.File.Revision)
+			c.ui.printf("wrote %s, revision %d\n", format.Clean(r.File.Path), r.File.Revision)
 		case r.Deleted != nil && r.Deleted.Deleted:
-			c.ui.printf("deleted %s\n", clean(op.Delete.Path))
+			c.ui.printf("deleted %s\n", format.Clean(op.Delete.Path))
 		case r.Deleted != nil:
-			c.ui.printf("%s does not exist\n", clean(op.Delete.Path))
+			c.ui.printf("%s does not exist\n", format.Clean(op.Delete.Path))
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (u *ui) progress(kind, text string) {
 	case u.live && text != "":
 		line := "stout: " + safetext.Line(text)
 		if u.errWidth > len("^C")+1 { // the echo of Ctrl-C would wrap the line
-			line = truncate(line, u.errWidth-len("^C")-1)
+			line = format.Truncate(line, u.errWidth-len("^C")-1)
 		}
 		fmt.Fprint(u.err.w, erase, line)
 	case u.live && u.news != "":
@@ -202,17 +202,6 @@ func capital(message string) string {
 	return strings.ToUpper(message[:1]) + message[1:]
 }
 
-// Short names for package format.
-func clean(s string) string                            { return format.Clean(s) }
-func truncate(text string, width int) string           { return format.Truncate(text, width) }
-func human(d time.Duration) string                     { return format.Human(d) }
-func plural(n int, noun string) string                 { return format.Plural(n, noun) }
-func byteSize(n int64) string                          { return format.Bytes(n) }
-func pluralOf[N int | uint64](n N, a, b string) string { return format.PluralOf(n, a, b) }
-
-// safe removes control characters from a sentence with foreign words.
-func safe(s string) string { return safetext.Line(s) }
-
 // wrap breaks text into lines of at most width characters. A longer word has a
 // line of its own.
 func wrap(text string, width int) []string {
@@ -230,12 +219,6 @@ func wrap(text string, width int) []string {
 	}
 	return lines
 }
-
-// millis formats milliseconds of the API for people.
-func millis(ms int64) string { return format.MS(ms) }
-
-// since returns the time since t, at least zero: the cell's clock may be ahead.
-func since(t time.Time) string { return human(max(0, time.Since(t))) }
 
 // someoneToAsk returns an error if standard input is not a terminal, so that no
 // question can be answered.
@@ -298,7 +281,7 @@ const (
 // newNotices returns standard error as a writer that never blocks.
 func newNotices(to io.Writer) *nonblock.Writer {
 	return nonblock.New(to, mostNotices, func(dropped uint64) []byte {
-		return fmt.Appendf(nil, "stout: %s dropped: standard error was blocked\n", pluralOf(dropped, "notice", "notices"))
+		return fmt.Appendf(nil, "stout: %s dropped: standard error was blocked\n", format.PluralOf(dropped, "notice", "notices"))
 	})
 }
 

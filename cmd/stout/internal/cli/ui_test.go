@@ -14,6 +14,7 @@ import (
 
 	"github.com/muesli/termenv"
 
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
@@ -33,8 +34,8 @@ func TestHuman(t *testing.T) {
 		-1500 * time.Millisecond:  "-1.5s",
 	}
 	for d, want := range tests {
-		if got := human(d); got != want {
-			t.Errorf("human(%v) = %q, want %q", d, got, want)
+		if got := format.Human(d); got != want {
+			t.Errorf("format.Human(%v) = %q, want %q", d, got, want)
 		}
 	}
 }
@@ -50,8 +51,8 @@ func TestClean(t *testing.T) {
 		"turned \u202e round": `turned \u202e round`,
 	}
 	for in, want := range tests {
-		if got := clean(in); got != want {
-			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		if got := format.Clean(in); got != want {
+			t.Errorf("format.Clean(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
@@ -105,7 +106,7 @@ func TestTableShortensPaths(t *testing.T) {
 func TestByteSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1 << 10: "1.0 KiB", 3 << 9: "1.5 KiB",
 		1 << 20: "1.0 MiB", 512 << 20: "512.0 MiB", 5 << 30: "5.0 GiB", 1 << 42: "4096.0 GiB"} {
-		if got := byteSize(n); got != want {
+		if got := format.Bytes(n); got != want {
 			t.Errorf("%d bytes read %q, want %q", n, got, want)
 		}
 	}

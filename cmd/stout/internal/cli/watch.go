@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
+	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/internal/safetext"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -181,7 +182,7 @@ func (c *watchEvents) showEvent(ctx context.Context, e *client.Event) error {
 	case e.Compacted != nil:
 		c.ui.note("changes are missing: the cell does not have all since the last one shown; continuing after revision %d", revision)
 	default:
-		c.ui.printf("%-8d  %-14s  %s\n", revision, clean(kind), strings.Join(eventWords(&e.CellEvent), "  "))
+		c.ui.printf("%-8d  %-14s  %s\n", revision, format.Clean(kind), strings.Join(eventWords(&e.CellEvent), "  "))
 	}
 	return nil
 }
@@ -219,20 +220,20 @@ func (c *watchEvents) react(ctx context.Context, kind, path string, revision uin
 func eventWords(e *lockapi.CellEvent) []string {
 	var words []string
 	if e.Path != "" {
-		words = append(words, clean(e.Path))
+		words = append(words, format.Clean(e.Path))
 	}
 	switch {
 	case e.File != nil && e.Type != lockapi.EventFileDeleted:
-		words = append(words, plural(e.File.Size, "byte"))
+		words = append(words, format.Plural(e.File.Size, "byte"))
 	case e.Hold != nil && e.Hold.Token != 0:
-		words = append(words, clean(e.Hold.SessionName), fmt.Sprintf("token %d", e.Hold.Token))
+		words = append(words, format.Clean(e.Hold.SessionName), fmt.Sprintf("token %d", e.Hold.Token))
 	case e.Hold != nil:
-		words = append(words, clean(e.Hold.SessionName))
+		words = append(words, format.Clean(e.Hold.SessionName))
 	case e.Master != nil:
-		words = append(words, clean(e.Master.Master), fmt.Sprintf("epoch %d", e.Master.Epoch))
+		words = append(words, format.Clean(e.Master.Master), fmt.Sprintf("epoch %d", e.Master.Epoch))
 	}
 	if e.Reason != "" {
-		words = append(words, clean(e.Reason))
+		words = append(words, format.Clean(e.Reason))
 	}
 	return words
 }

@@ -95,3 +95,6 @@ func Clock(t, now time.Time) string {
 	}
 	return t.Format("15:04:05")
 }
+
+// Since returns the time since t, at least zero: the cell's clock may be ahead.
+func Since(t time.Time) string { return Human(max(0, time.Since(t))) }
