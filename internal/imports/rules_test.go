@@ -140,6 +140,12 @@ var bans = []ban{
 		"decisions are made without the library that carries them"},
 	{[]string{"cmd/stout/..."}, true, []string{"github.com/gin-gonic/gin", "github.com/hashicorp/raft"},
 		"the CLI runs beside the commands that it guards: it stays small"},
+	{[]string{"cmd/stout/internal/app", "cmd/stout/internal/survey", "cmd/stout/internal/ui", "cmd/stout/internal/exit", "cmd/stout/internal/format"}, true,
+		[]string{module + "cmd/stout/internal/access", module + "cmd/stout/internal/files", module + "cmd/stout/internal/hold", module + "cmd/stout/internal/inspect", module + "cmd/stout/internal/members"},
+		"what the commands share knows no command"},
+	{[]string{"cmd/stout/internal/survey", "cmd/stout/internal/exit"}, true, []string{module + "cmd/stout/internal/ui", "github.com/spf13/cobra"},
+		"a finding does not depend on how it is printed"},
+	{[]string{"cmd/...", "!cmd/stout/internal/fakecell"}, true, []string{module + "cmd/stout/internal/fakecell"}, "helpers of tests are not shipped"},
 }
 
 // testBans lists what a package's tests must not link either, at any depth.

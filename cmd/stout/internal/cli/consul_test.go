@@ -63,6 +63,10 @@ func TestConsulImport(t *testing.T) {
 	if want := []string{"set a/ 0 ", "set b 42 he"}; !slices.Equal(keys, want) {
 		t.Errorf("written are %q, want %q", keys, want)
 	}
+	type exported struct {
+		Key   string `json:"key"`
+		Value []byte `json:"value"`
+	}
 	many := make([]exported, 200)
 	for i := range many {
 		many[i] = exported{Key: fmt.Sprint("many/", i), Value: make([]byte, 10_000)}

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stoutlock/stout/cmd/stout/internal/app"
+	"github.com/stoutlock/stout/cmd/stout/internal/ui"
 )
 
 var (
@@ -39,8 +42,8 @@ func TestCommandsOfTheDocs(t *testing.T) {
 					continue
 				}
 				seen++
-				a := new(app)
-				cmd, rest, err := a.root().Find(words[1:])
+				a := new(app.App)
+				cmd, rest, err := app.Root(a, commands(a)).Find(words[1:])
 				if err == nil {
 					err = cmd.ParseFlags(rest)
 				}
@@ -61,12 +64,12 @@ func TestCommandsOfTheDocs(t *testing.T) {
 // The help of every command fits into 80 columns, and speaks of durations as
 // such.
 func TestHelp(t *testing.T) {
-	a := new(app)
+	a := new(app.App)
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		help := cmd.Long + "\n" + cmd.UsageString()
 		for line := range strings.Lines(help) {
-			if width := len([]rune(strings.TrimRight(line, "\n"))); width > pageWidth {
+			if width := len([]rune(strings.TrimRight(line, "\n"))); width > ui.PageWidth {
 				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), width, line)
 			}
 			if strings.HasPrefix(strings.TrimSpace(line), "--") && (strings.Contains(line, " long ") || strings.Contains(line, " much ")) {
@@ -77,5 +80,5 @@ func TestHelp(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(a.root())
+	walk(app.Root(a, commands(a)))
 }
