@@ -163,6 +163,5 @@ MEMBERs, it removes only these members.`,
 func completeGroup(a *app.App) app.Completer {
 	return app.Offers(a, func(ctx context.Context, _ string) iter.Seq2[lockapi.Group, error] {
 		return app.Listed(a.Admin.Access().Groups(ctx))
-	},
-		func(g lockapi.Group) (string, string) { return g.Name, format.Plural(len(g.Members), "member") })
+	}, func(g lockapi.Group) (string, string) { return g.Name, format.Plural(len(g.Members), "member") })
 }

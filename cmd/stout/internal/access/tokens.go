@@ -214,14 +214,8 @@ func (a *tokens) ownLast(ctx context.Context, gone []lockapi.Token) ([]lockapi.T
 	if err != nil || me.How != lockapi.HowToken {
 		return gone, err
 	}
-	var others, own []lockapi.Token
-	for _, t := range gone {
-		if t.Principal == me.Principal {
-			own = append(own, t)
-		} else {
-			others = append(others, t)
-		}
-	}
+	others := slices.DeleteFunc(slices.Clone(gone), func(t lockapi.Token) bool { return t.Principal == me.Principal })
+	own := slices.DeleteFunc(gone, func(t lockapi.Token) bool { return t.Principal != me.Principal })
 	if len(own) > 1 {
 		return nil, exit.Errorf(exit.Failed, "%d of these tokens belong to %s, and one may be the token in use: nothing was changed", len(own), format.Clean(me.Principal)).
 			Hint("revoke these one at a time, or use a token of another operator")
@@ -340,8 +334,7 @@ func (s *secret) show(token lockapi.Token) error {
 func completeToken(a *app.App) app.Completer {
 	return app.Offers(a, func(ctx context.Context, _ string) iter.Seq2[lockapi.Token, error] {
 		return a.Admin.Access().Tokens(ctx)
-	},
-		func(t lockapi.Token) (string, string) {
-			return t.ID, strings.TrimSpace(strings.TrimPrefix(t.Principal, lockapi.PrefixUser) + " " + t.Note)
-		})
+	}, func(t lockapi.Token) (string, string) {
+		return t.ID, strings.TrimSpace(strings.TrimPrefix(t.Principal, lockapi.PrefixUser) + " " + t.Note)
+	})
 }

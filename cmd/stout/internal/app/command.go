@@ -16,7 +16,7 @@ import (
 
 // Command is a command of stout.
 //
-// The number of arguments follows from use, such as "show PATH", "list
+// The number of arguments follows from Use, such as "show PATH", "list
 // [PREFIX]" and "add NAME MEMBER...". A command with "[flags]" in it checks its
 // arguments itself.
 type Command struct {
@@ -26,7 +26,7 @@ type Command struct {
 	Flags                     func(*pflag.FlagSet) // binds its flags
 	Check                     func(string) error   // checks its first argument, if there is one
 	Complete                  Completer            // completes its first argument; nil for no completion
-	CompleteAll               bool                 // words also completes the other arguments
+	CompleteAll               bool                 // Complete also completes the other arguments
 	CompleteFlags             map[string]Completer // completers of its flags
 	Local                     bool                 // it calls no cell
 	Unlimited                 bool                 // --timeout limits single calls, not the whole run

@@ -96,8 +96,7 @@ func Listed[T any](items []T, err error) iter.Seq2[T, error] {
 func (a *App) CompletePath() Completer {
 	return Offers(a, func(ctx context.Context, typed string) iter.Seq2[lockapi.Lock, error] {
 		return a.Client.ListLocks(ctx, typed)
-	},
-		func(l lockapi.Lock) (string, string) { return l.Path, l.State })
+	}, func(l lockapi.Lock) (string, string) { return l.Path, l.State })
 }
 
 // CompleteFile completes a file's path, one directory at a time.
@@ -119,15 +118,16 @@ func (a *App) CompleteFile() Completer {
 func (a *App) CompleteSession() Completer {
 	return Offers(a, func(ctx context.Context, _ string) iter.Seq2[lockapi.SessionState, error] {
 		return a.Admin.ListSessions(ctx)
-	},
-		func(s lockapi.SessionState) (string, string) {
-			return s.ID, fmt.Sprintf("%s holds %d", s.Name, len(s.Holds))
-		})
+	}, func(s lockapi.SessionState) (string, string) {
+		return s.ID, fmt.Sprintf("%s holds %d", s.Name, len(s.Holds))
+	})
 }
 
 // CompleteReplica completes the id of a replica.
 func (a *App) CompleteReplica() Completer {
-	return Offers(a, func(ctx context.Context, _ string) iter.Seq2[lockapi.Replica, error] { return a.replicas(ctx) }, func(r lockapi.Replica) (string, string) { return r.ID, r.Role })
+	return Offers(a, func(ctx context.Context, _ string) iter.Seq2[lockapi.Replica, error] {
+		return a.replicas(ctx)
+	}, func(r lockapi.Replica) (string, string) { return r.ID, r.Role })
 }
 
 func (a *App) replicas(ctx context.Context) iter.Seq2[lockapi.Replica, error] {

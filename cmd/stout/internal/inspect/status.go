@@ -93,13 +93,13 @@ type statusLook struct {
 }
 
 // statusLine looks at the cell once.
-func (a *showStatus) statusLine(ctx context.Context) any {
-	seen, found, f, err := a.Collector().Look(ctx, a.Options.Timeout)
+func (c *showStatus) statusLine(ctx context.Context) any {
+	seen, found, f, err := c.Collector().Look(ctx, c.Options.Timeout)
 	line := statusLook{At: time.Now().UTC()}
 	if err != nil {
-		f = a.Explain(err)
+		f = c.Explain(err)
 	} else {
-		line.Findings, line.Cell = a.endings(ctx, seen.Cell, found), &seen.Cell
+		line.Findings, line.Cell = c.endings(ctx, seen.Cell, found), &seen.Cell
 	}
 	if f != nil {
 		line.Error, line.Details = f.Message, append(f.Details, f.Hints...)
@@ -108,20 +108,20 @@ func (a *showStatus) statusLine(ctx context.Context) any {
 }
 
 // status prints the cell, and returns what is wrong with it as an error.
-func (a *showStatus) status(ctx context.Context, check bool) error {
-	seen, found, f, err := a.Collector().Look(ctx, a.Options.Timeout)
+func (c *showStatus) status(ctx context.Context, check bool) error {
+	seen, found, f, err := c.Collector().Look(ctx, c.Options.Timeout)
 	if err != nil {
 		return err
 	}
 	cell := seen.Cell
-	found = a.endings(ctx, cell, found)
+	found = c.endings(ctx, cell, found)
 	switch {
-	case check && a.UI.Quiet:
-	case a.UI.JSON:
-		err = a.UI.Object(cell)
-		a.noteFindings(cell, found)
+	case check && c.UI.Quiet:
+	case c.UI.JSON:
+		err = c.UI.Object(cell)
+		c.noteFindings(cell, found)
 	default:
-		a.showCell(cell, found)
+		c.showCell(cell, found)
 	}
 	switch {
 	case err != nil:
@@ -134,8 +134,8 @@ func (a *showStatus) status(ctx context.Context, check bool) error {
 	return nil
 }
 
-func (a *showStatus) showCell(cell lockapi.Cell, found []survey.Finding) {
-	p := a.UI.Out
+func (c *showStatus) showCell(cell lockapi.Cell, found []survey.Finding) {
+	p := c.UI.Out
 	master, lease := p.Fail("none"), p.Fail("not held")
 	if m := cell.Master; m != nil {
 		master = p.OK(format.Clean(m.ID)) + "  " + format.Clean(m.URL)
@@ -160,26 +160,26 @@ func (a *showStatus) showCell(cell lockapi.Cell, found []survey.Finding) {
 		access = "on"
 	}
 	pairs = append(pairs, [2]string{"access", access})
-	a.UI.Pairs(pairs...)
-	a.UI.Printf("\n")
-	a.showReplicas(cell, found)
-	a.showFindings(cell, found)
+	c.UI.Pairs(pairs...)
+	c.UI.Printf("\n")
+	c.showReplicas(cell, found)
+	c.showFindings(cell, found)
 }
 
-func (a *showStatus) showReplicas(cell lockapi.Cell, found []survey.Finding) {
+func (c *showStatus) showReplicas(cell lockapi.Cell, found []survey.Finding) {
 	newest := survey.LastIndex(cell.Replicas)
 	replicas := slices.SortedFunc(slices.Values(cell.Replicas), func(x, y lockapi.Replica) int { return strings.Compare(x.ID, y.ID) })
-	a.UI.Table([]ui.Column{
+	c.UI.Table([]ui.Column{
 		ui.Left("REPLICA"), ui.Left("ROLE"), ui.Left("HEALTH"), ui.Right("APPLIED").Drop(2), ui.Right("LAG"),
 		ui.Left("PROMISE").Drop(4), ui.Right("CONTACT").Drop(3), ui.Left("ADDRESS").Drop(1),
-	}, ui.Rows(replicas, func(r lockapi.Replica) []string { return a.replicaRow(r, newest, survey.FindingOf(found, r.ID)) }))
+	}, ui.Rows(replicas, func(r lockapi.Replica) []string { return c.replicaRow(r, newest, survey.FindingOf(found, r.ID)) }))
 }
 
 // replicaRow returns a replica's row. A replica that is down shows only what
 // does not age: not its lag or promise. A replica outside the cell shows no
 // state at all.
-func (a *showStatus) replicaRow(r lockapi.Replica, newest uint64, found survey.Finding) []string {
-	p := a.UI.Out
+func (c *showStatus) replicaRow(r lockapi.Replica, newest uint64, found survey.Finding) []string {
+	p := c.UI.Out
 	role, health := format.Clean(r.Role), p.Fail("DOWN")
 	applied, lag, promise, contact := "-", "-", "-", "-"
 	if r.Role == lockapi.RoleMaster {
@@ -205,19 +205,19 @@ func (a *showStatus) replicaRow(r lockapi.Replica, newest uint64, found survey.F
 	if found.NoMaster {
 		health = p.Fail("no master")
 	}
-	return []string{format.Clean(r.ID), role, health, applied, lag, promise, contact, a.Address(r.URL)}
+	return []string{format.Clean(r.ID), role, health, applied, lag, promise, contact, c.Address(r.URL)}
 }
 
 // endings adds certificates that end soon to the findings, and notes our own.
-func (a *showStatus) endings(ctx context.Context, cell lockapi.Cell, found []survey.Finding) []survey.Finding {
-	found = a.Collector().Endings(ctx, cell, found)
-	if a.Certs != nil && survey.UsesTLS(cell) {
-		certificate, cas := a.Certs.Ends()
+func (c *showStatus) endings(ctx context.Context, cell lockapi.Cell, found []survey.Finding) []survey.Finding {
+	found = c.Collector().Endings(ctx, cell, found)
+	if c.Certs != nil && survey.UsesTLS(cell) {
+		certificate, cas := c.Certs.Ends()
 		if certs.EndsSoon(certificate) {
-			a.UI.Note("our certificate, %s, %s", a.Options.Files.Cert, survey.When(certificate))
+			c.UI.Note("our certificate, %s, %s", c.Options.Files.Cert, survey.When(certificate))
 		}
 		if certs.EndsSoon(cas) {
-			a.UI.Note("the last CA in %s %s", a.Options.Files.CA, survey.When(cas))
+			c.UI.Note("the last CA in %s %s", c.Options.Files.CA, survey.When(cas))
 		}
 	}
 	return found
@@ -274,8 +274,8 @@ func again(ctx context.Context, f func() error) error {
 // frame prepares a picture for standard output. On a terminal it overwrites the
 // previous picture line by line, without flicker. Lines beyond the screen are
 // cut.
-func (a *showStatus) frame(picture string, first bool) string {
-	_, height, err := term.GetSize(int(a.Stdout.Fd()))
+func (c *showStatus) frame(picture string, first bool) string {
+	_, height, err := term.GetSize(int(c.Stdout.Fd()))
 	if err != nil {
 		if first {
 			return picture
@@ -302,23 +302,23 @@ func mending(cell lockapi.Cell) string {
 	return "repair it when the cell has a master: "
 }
 
-func (a *showStatus) showFindings(cell lockapi.Cell, found []survey.Finding) {
+func (c *showStatus) showFindings(cell lockapi.Cell, found []survey.Finding) {
 	if len(found) == 0 {
 		return
 	}
-	a.UI.Printf("\n")
+	c.UI.Printf("\n")
 	for _, f := range found {
-		a.UI.Hanging("", a.UI.Out.Bold(format.Clean(f.ID)), f.What)
+		c.UI.Hanging("", c.UI.Out.Bold(format.Clean(f.ID)), f.What)
 		if f.Command != "" {
-			a.UI.Indent(mending(cell) + f.Command)
+			c.UI.Indent(mending(cell) + f.Command)
 		}
 	}
 }
 
-func (a *showStatus) noteFindings(cell lockapi.Cell, found []survey.Finding) {
+func (c *showStatus) noteFindings(cell lockapi.Cell, found []survey.Finding) {
 	for _, f := range found {
-		if a.UI.Note("%s %s", f.ID, f.What); f.Command != "" {
-			a.UI.Note("%s%s", mending(cell), f.Command)
+		if c.UI.Note("%s %s", f.ID, f.What); f.Command != "" {
+			c.UI.Note("%s%s", mending(cell), f.Command)
 		}
 	}
 }

@@ -37,9 +37,9 @@ type rehearseFailover struct {
 	lead, settle time.Duration
 }
 
-func (r *rehearseFailover) command() app.Command {
+func (a *rehearseFailover) command() app.Command {
 	return app.Command{
-		Run: r.run,
+		Run: a.run,
 		Use: "failover", Short: "Change the master and measure the effect on sessions and waiters", SuggestFor: "transfer fail-over", Unlimited: true,
 		Long: `Checks that a change of master is safe, shows what will happen, asks, and then
 changes the master while measuring:
@@ -61,21 +61,21 @@ below --path.`,
 		Example: `  stout rehearse failover
   stout rehearse failover --to r2 --yes -o json`,
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&r.to, "to", "", "`id` of the new master; else the cell chooses")
-			f.StringVar(&r.path, "path", rehearsalPath, "`path` for the rehearsal's own locks")
-			r.AddYes(f)
-			f.DurationVar(&r.lead, "before", rehearse.Lead, "measure for this `duration` before the change")
-			f.DurationVar(&r.settle, "after", rehearse.Settle, "measure for this `duration` after the change")
+			f.StringVar(&a.to, "to", "", "`id` of the new master; else the cell chooses")
+			f.StringVar(&a.path, "path", rehearsalPath, "`path` for the rehearsal's own locks")
+			a.AddYes(f)
+			f.DurationVar(&a.lead, "before", rehearse.Lead, "measure for this `duration` before the change")
+			f.DurationVar(&a.settle, "after", rehearse.Settle, "measure for this `duration` after the change")
 		},
-		CompleteFlags: map[string]app.Completer{"to": r.CompleteReplica()},
+		CompleteFlags: map[string]app.Completer{"to": a.CompleteReplica()},
 	}
 }
 
-func (r *rehearseFailover) check() error {
-	if err := app.ValidPath(r.path + "/x/held"); err != nil {
+func (a *rehearseFailover) check() error {
+	if err := app.ValidPath(a.path + "/x/held"); err != nil {
 		return err
 	}
-	for name, d := range map[string]time.Duration{"--before": r.lead, "--after": r.settle} {
+	for name, d := range map[string]time.Duration{"--before": a.lead, "--after": a.settle} {
 		if d < 500*time.Millisecond || d > 10*time.Minute {
 			return exit.Usagef("%s is %v; it must be from 500ms to 10m", name, d)
 		}
@@ -83,19 +83,18 @@ func (r *rehearseFailover) check() error {
 	return nil
 }
 
-func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
-	a := r
-	if err := r.check(); err != nil {
+func (a *rehearseFailover) run(ctx context.Context, _ []string) error {
+	if err := a.check(); err != nil {
 		return err
 	}
-	if !r.Options.Yes {
+	if !a.Options.Yes {
 		if err := a.MayAsk("a rehearsal changes the master"); err != nil {
 			return err
 		}
 	}
 	run := rehearse.Rehearsal{
 		Client: a.Client, Poller: a.Asker(),
-		Path: r.path, To: r.to, Lead: r.lead, Settle: r.settle,
+		Path: a.path, To: a.to, Lead: a.lead, Settle: a.settle,
 		Doing: func(what string) { a.UI.Progress(what, what) },
 	}
 	run.Poller.Via = &http.Transport{
@@ -126,7 +125,7 @@ func (r *rehearseFailover) run(ctx context.Context, _ []string) error {
 	if err := a.Warn("a rehearsal changes the master", plan(before, concerns), "Change the master?"); err != nil {
 		return err
 	}
-	if r.Options.Yes {
+	if a.Options.Yes {
 		for _, c := range concerns {
 			a.UI.Note("%s", c.What)
 		}

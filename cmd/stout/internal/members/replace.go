@@ -117,18 +117,18 @@ func (a *members) readMembers(ctx context.Context) (lockapi.Members, error) {
 }
 
 // presentDirectory asks the replica with a member's name for its directory.
-func (a *replaceMember) presentDirectory(ctx context.Context, m *lockapi.Member) (string, error) {
-	ctx, cancel := a.WithTimeout(ctx)
+func (c *replaceMember) presentDirectory(ctx context.Context, m *lockapi.Member) (string, error) {
+	ctx, cancel := c.WithTimeout(ctx)
 	defer cancel()
 	at := fmt.Sprintf("%s, at %s", format.Clean(m.ID), format.Clean(m.URL))
 	var own lockapi.Replica
-	err := a.Collector().MayCall(m.URL)
+	err := c.Collector().MayCall(m.URL)
 	if err == nil {
-		own, err = a.Admin.Replica(ctx, m.URL)
+		own, err = c.Admin.Replica(ctx, m.URL)
 	}
 	switch {
 	case err != nil:
-		return "", exit.Errorf(exit.Failed, "%s: cannot read its directory: %s", at, survey.Reason(err, a.Options.Timeout)).
+		return "", exit.Errorf(exit.Failed, "%s: cannot read its directory: %s", at, survey.Reason(err, c.Options.Timeout)).
 			Hint("start it, and repeat this command; or name the directory from its log with --directory")
 	case own.ID != m.ID:
 		return "", exit.Errorf(exit.Failed, "%s: replica %s answers there", at, format.Clean(own.ID))
@@ -141,40 +141,40 @@ func (a *replaceMember) presentDirectory(ctx context.Context, m *lockapi.Member)
 // takeBack cancels a replacement. Without an explicit directory it refuses: the
 // caller may only have repeated a command before the replica got its new
 // directory.
-func (a *replaceMember) takeBack(ctx context.Context, r replacement, next lockapi.Member) error {
+func (c *replaceMember) takeBack(ctx context.Context, r replacement, next lockapi.Member) error {
 	if !r.named {
 		return exit.Errorf(exit.Failed, "%s still runs with its current directory %s; the pending directory %s is not there yet",
 			format.Clean(r.id), r.directory, format.Clean(next.Directory)).
 			Hint("start %s with the new directory; or cancel: stout member replace %s --directory %s", format.Clean(r.id), format.Clean(r.id), r.directory)
 	}
-	if !a.Options.Yes {
-		if err := a.Ask(permanent, fmt.Sprintf("Keep directory %s for %s and drop the pending directory %s?", r.directory, format.Clean(r.id), format.Clean(next.Directory))); err != nil {
+	if !c.Options.Yes {
+		if err := c.Ask(permanent, fmt.Sprintf("Keep directory %s for %s and drop the pending directory %s?", r.directory, format.Clean(r.id), format.Clean(next.Directory))); err != nil {
 			return err
 		}
 	}
-	return a.beginReplace(ctx, r)
+	return c.beginReplace(ctx, r)
 }
 
 const permanent = "replacing a directory is permanent"
 
-func (a *replaceMember) confirmReplace(list lockapi.Members, old lockapi.Member, r replacement) error {
-	if a.Options.Yes {
+func (c *replaceMember) confirmReplace(list lockapi.Members, old lockapi.Member, r replacement) error {
+	if c.Options.Yes {
 		if old.Healthy {
-			a.UI.Note("%s is healthy with directory %s, which is excluded permanently when %s has caught up; to cancel before that: %s",
+			c.UI.Note("%s is healthy with directory %s, which is excluded permanently when %s has caught up; to cancel before that: %s",
 				format.Clean(old.ID), format.Clean(old.Directory), r.directory, survey.ReplaceCommand(old.ID, old.Directory))
 		}
 		return nil
 	}
 	state := "unhealthy"
 	if old.Healthy {
-		state = a.UI.Err.Warn("HEALTHY: do you really mean this one?")
+		state = c.UI.Err.Warn("HEALTHY: do you really mean this one?")
 	}
 	others, well := votersBut(list, old.ID)
 	voters := others
 	if old.Suffrage == lockapi.SuffrageVoter {
 		voters++
 	}
-	return a.AskAfter(permanent, fmt.Sprintf("The old directory is excluded permanently: its data is not used again, even if it comes back. "+
+	return c.AskAfter(permanent, fmt.Sprintf("The old directory is excluded permanently: its data is not used again, even if it comes back. "+
 		"The master sends its state to the new one. Until that has caught up, the cell relies on the other %s: %d healthy and %d needed.",
 		format.Plural(others, "member"), well, voters/2+1), "Replace it?",
 		[2]string{"member", format.Clean(old.ID) + "  " + format.Clean(old.URL)},
@@ -187,9 +187,9 @@ func (a *replaceMember) confirmReplace(list lockapi.Members, old lockapi.Member,
 // change is committed.
 const replaceAgain = 200 * time.Millisecond
 
-func (a *replaceMember) beginReplace(ctx context.Context, r replacement) error {
-	return a.changeMember(ctx, "the replacement of "+format.Clean(r.id)+" was started", func(ctx context.Context) error {
-		return a.Admin.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: a.Options.Force})
+func (c *replaceMember) beginReplace(ctx context.Context, r replacement) error {
+	return c.changeMember(ctx, "the replacement of "+format.Clean(r.id)+" was started", func(ctx context.Context) error {
+		return c.Admin.ReplaceMember(ctx, r.id, lockapi.ReplaceMemberRequest{Directory: r.directory, InPlaceOf: r.inPlaceOf, Force: c.Options.Force})
 	})
 }
 
@@ -234,11 +234,11 @@ const (
 
 // awaitReplaced waits until the new directory is the only one of its member and
 // has a vote.
-func (a *replaceMember) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members, error) {
-	defer a.UI.Progress("", "")
+func (c *replaceMember) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members, error) {
+	defer c.UI.Progress("", "")
 	kind, status, asked := "replace", "", time.Now()
 	for seen := time.Now(); ; {
-		list, err := a.readMembers(ctx)
+		list, err := c.readMembers(ctx)
 		switch {
 		case err == nil:
 			seen = time.Now()
@@ -250,14 +250,14 @@ func (a *replaceMember) awaitReplaced(ctx context.Context, r replacement) (locka
 				return list, exit.Errorf(exit.Failed, "the replacement by directory %s for member %s was canceled", r.directory, format.Clean(r.id))
 			}
 			if now := time.Now(); now.Sub(asked) >= replaceNews {
-				asked, status = now, a.ownStatus(ctx, present(list, r.id))
+				asked, status = now, c.ownStatus(ctx, present(list, r.id))
 				kind = fmt.Sprint("replace ", now.UnixNano()) // so that it is printed again
 			}
-			a.UI.Progress(kind, fmt.Sprintf("%s: %s%s", r.id, how, status))
+			c.UI.Progress(kind, fmt.Sprintf("%s: %s%s", r.id, how, status))
 		case time.Since(seen) > replacePatience:
 			return list, err
 		case time.Since(seen) >= replaceSilence:
-			a.UI.Progress("replace silent", fmt.Sprintf("%s: progress unknown: no master answers; trying for at most %s", format.Clean(r.id), format.Human(replacePatience)))
+			c.UI.Progress("replace silent", fmt.Sprintf("%s: progress unknown: no master answers; trying for at most %s", format.Clean(r.id), format.Human(replacePatience)))
 		}
 		if ask.Sleep(ctx, replaceLook) != nil {
 			return list, ctx.Err()
@@ -267,13 +267,13 @@ func (a *replaceMember) awaitReplaced(ctx context.Context, r replacement) (locka
 
 // ownStatus returns a replica's own status, as the end of a line; empty for no
 // replica.
-func (a *replaceMember) ownStatus(ctx context.Context, m *lockapi.Member) string {
+func (c *replaceMember) ownStatus(ctx context.Context, m *lockapi.Member) string {
 	if m == nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, survey.ProbeTimeout)
 	defer cancel()
-	err := a.Collector().Ready(ctx, m.URL)
+	err := c.Collector().Ready(ctx, m.URL)
 	refused, answers := errors.AsType[*lockapi.Error](err)
 	switch {
 	case err == nil:
@@ -304,10 +304,10 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 	return done && !others, how
 }
 
-func (a *replaceMember) replaced(r replacement, list lockapi.Members) error {
-	return ui.Answer(a.UI, lockapi.MemberChange{ID: r.id, Directory: r.directory}, nil, func(lockapi.MemberChange) {
+func (c *replaceMember) replaced(r replacement, list lockapi.Members) error {
+	return ui.Answer(c.UI, lockapi.MemberChange{ID: r.id, Directory: r.directory}, nil, func(lockapi.MemberChange) {
 		if len(list.Members) > 0 {
-			a.UI.Printf("%s has a vote with directory %s; the cell tolerates %s\n", format.Clean(r.id), r.directory, Tolerates(a.UI, list))
+			c.UI.Printf("%s has a vote with directory %s; the cell tolerates %s\n", format.Clean(r.id), r.directory, Tolerates(c.UI, list))
 		}
 	})
 }

@@ -66,7 +66,7 @@ func NewStreams(stdin, stdout, stderr *os.File, end context.CancelCauseFunc) Str
 // PageWidth is the width of text, unless the terminal is narrower.
 const PageWidth = 80
 
-// Stream is one stream with its styles.
+// Stream is an output with its styles.
 type Stream struct {
 	To io.Writer
 	format.Styles
@@ -77,17 +77,17 @@ func NewStream(w io.Writer, profile termenv.Profile) Stream {
 	return Stream{w, format.NewStyles(w, profile)}
 }
 
-// NewUI returns the ui for the options. It uses no colour if a flag or NO_COLOR
+// NewUI returns the UI for the options. It uses no colour if a flag or NO_COLOR
 // (no-color.org) turns it off, or on a dumb terminal.
-func NewUI(s Streams, json, quiet, noColor bool) *UI {
-	noColor = noColor || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
+func NewUI(s Streams, json, quiet, noColour bool) *UI {
+	noColour = noColour || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	u := &UI{JSON: json, Quiet: quiet}
 	u.Width, _, _ = term.GetSize(int(s.Stdout.Fd())) // 0 without a terminal
 	u.ErrWidth, _, _ = term.GetSize(int(s.Stderr.Fd()))
 	u.Screen = term.IsTerminal(int(s.Stdout.Fd()))
 	u.Live = term.IsTerminal(int(s.Stderr.Fd()))
-	u.Out = NewStream(s.Answers, format.Profile(u.Screen && !noColor))
-	u.Err = NewStream(s.Notices, format.Profile(u.Live && !noColor))
+	u.Out = NewStream(s.Answers, format.Profile(u.Screen && !noColour))
+	u.Err = NewStream(s.Notices, format.Profile(u.Live && !noColour))
 	u.Live = u.Live && os.Getenv("TERM") != "dumb"
 	return u
 }
