@@ -31,6 +31,12 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// hang answers never.
+func hang(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
 // answer is a transport that answers each request itself.
 type answer func(*http.Request) (int, string)
 
@@ -63,15 +69,13 @@ func sse(event string, id uint64, data any) string {
 // script limits the streams of the replicas with these ids, or of all, to the
 // text.
 func (tc *testCell) script(text string, ids ...string) {
-	tc.set(func() {
-		tc.instead = func(r *http.Request) *http.Response {
-			if r.Header.Get("Accept") != lockapi.TypeEventStream || len(ids) > 0 && !slices.Contains(ids, r.URL.Host) {
-				return nil
-			}
-			resp := response(http.StatusOK, text)
-			resp.Header.Set("Content-Type", lockapi.TypeEventStream)
-			return resp
+	tc.insteadBy(func(r *http.Request) *http.Response {
+		if r.Header.Get("Accept") != lockapi.TypeEventStream || len(ids) > 0 && !slices.Contains(ids, r.URL.Host) {
+			return nil
 		}
+		resp := response(http.StatusOK, text)
+		resp.Header.Set("Content-Type", lockapi.TypeEventStream)
+		return resp
 	})
 }
 

@@ -2,8 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -20,16 +18,10 @@ func TestFollowsTheMaster(t *testing.T) {
 		tc.kill("r1")
 		tc.Elect("r3")
 		began := time.Now()
-		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
-		if got := time.Since(began); got > 200*time.Millisecond {
-			t.Errorf("it took %s to find the master", got)
-		}
+		must(t, second(c.ReadLock(t.Context(), "/a")))
+		wantWithin(t, began, 200*time.Millisecond)
 		before := len(tc.sent())
-		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(c.ReadLock(t.Context(), "/a")))
 		if got := tc.sent()[before:]; len(got) != 1 || got[0].host != "r3" || got[0].header.Get(lockapi.HeaderForward) != lockapi.ForwardNever {
 			t.Errorf("the second call sent %+v", got)
 		}
@@ -47,63 +39,6 @@ func TestFailOverIsNoticedQuickly(t *testing.T) {
 		if got := time.Since(began) - 5*time.Second; got > client.MostPause+100*time.Millisecond {
 			t.Errorf("noticed %s after the election", got)
 		}
-	})
-}
-
-// If the client cannot reach the master's URL, other replicas forward its
-// calls.
-func TestForwardsWhereTheMasterIsOutOfReach(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-		// This client can reach only r2.
-		c := tc.by(t, onlyHost{tc, "r2"}, "http://r2")
-		s := open(t, c)
-		h := lock(t, s, "/a")
-		time.Sleep(10 * time.Minute)
-		if s.State() != client.Safe || h.Err() != nil {
-			t.Errorf("session is %s, hold %v", s.State(), h.Err())
-		}
-		if err := h.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-type onlyHost struct {
-	next http.RoundTripper
-	host string
-}
-
-func (o onlyHost) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Host != o.host {
-		return nil, &net.OpError{Op: "dial", Err: errors.New("no route to host")}
-	}
-	return o.next.RoundTrip(r)
-}
-
-// When its context ends, a call reports why it failed and whether it may have
-// taken effect.
-func TestGivenUp(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		tc.kill("r1")
-		tc.kill("r2")
-		tc.kill("r3")
-		_, err := c.NewSession(ctx)
-		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, client.ErrNoMaster)
-
-		tc.set(func() {
-			tc.drop = func(*http.Request) bool { return true }
-		})
-		tc.revive("r1")
-		tc.revive("r2")
-		tc.Elect("r1")
-		ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		_, err = c.NewSession(ctx)
-		wantErr(t, err, context.DeadlineExceeded)
-		wantErr(t, err, client.ErrOutcomeUnknown)
 	})
 }
 
@@ -143,12 +78,8 @@ func TestForeignAnswers(t *testing.T) {
 		{http.StatusConflict, `{"code":"conflict","detail":"no"}`, client.ErrConflict},
 		{http.StatusTooManyRequests, `{"code":"too_many"}`, client.ErrTooMany},
 	} {
-		c, err := client.Config{URLs: []string{"http://r1"}, Transport: answer(func(*http.Request) (int, string) { return test.status, test.body })}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		_, err = c.ReadLock(t.Context(), "/a")
+		c := newClient(t, client.Config{URLs: []string{"http://r1"}, Transport: answer(func(*http.Request) (int, string) { return test.status, test.body })})
+		_, err := c.ReadLock(t.Context(), "/a")
 		wantErr(t, err, test.want)
 		if _, ok := err.(*lockapi.Error); !ok {
 			t.Errorf("%d %q: the error is a %T", test.status, test.body, err)

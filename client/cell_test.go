@@ -83,6 +83,21 @@ func bubbleOf(t *testing.T, o stouttest.Options, test func(*testing.T, *testCell
 	})
 }
 
+// subBubble is a bubble in a subtest.
+func subBubble(t *testing.T, name string, test func(*testing.T, *testCell, *client.Client)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, test) })
+}
+
+// newClient makes a client, and closes it at the end of the test.
+func newClient(t *testing.T, config client.Config) *client.Client {
+	t.Helper()
+	c, err := config.New()
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 func newTestCell(t *testing.T, o stouttest.Options) *testCell {
 	tc := &testCell{
 		Cell: stouttest.New(t, o), t: t, start: time.Now(), latency: 5 * time.Millisecond, broken: make(chan struct{}),
@@ -111,12 +126,7 @@ func (tc *testCell) knowing(t *testing.T, c client.Config, urls ...string) *clie
 	if c.Transport == nil {
 		c.Transport = tc
 	}
-	out, err := c.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = out.Close() })
-	return out
+	return newClient(t, c)
 }
 
 // now is the clock of the clients.
@@ -127,6 +137,16 @@ func (tc *testCell) set(change func()) {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
 	change()
+}
+
+// These set one hook each.
+func (tc *testCell) dropIf(f func(*http.Request) bool) { tc.set(func() { tc.drop = f }) }
+func (tc *testCell) insteadBy(f func(*http.Request) *http.Response) {
+	tc.set(func() { tc.instead = f })
+}
+func (tc *testCell) delayBy(f func(*http.Request) time.Duration) { tc.set(func() { tc.delay = f }) }
+func (tc *testCell) lieBy(f func(*http.Request, *http.Response, map[string]any)) {
+	tc.set(func() { tc.lie = f })
 }
 
 // kill makes clients see a replica as dead: it refuses connections, and stops
@@ -168,13 +188,11 @@ func (tc *testCell) breakConnections() {
 
 // lose drops the requests that match, from now on.
 func (tc *testCell) lose(match func(*http.Request) bool) {
-	tc.set(func() {
-		tc.delay = func(r *http.Request) time.Duration {
-			if match(r) {
-				return time.Hour
-			}
-			return 0
+	tc.delayBy(func(r *http.Request) time.Duration {
+		if match(r) {
+			return time.Hour
 		}
+		return 0
 	})
 }
 
@@ -226,9 +244,7 @@ func (tc *testCell) read(path string) lockapi.Lock {
 		opts = append(opts, client.Stale())
 	}
 	l, err := tc.admin.ReadLock(context.Background(), path, append(opts, client.Waiters(10))...)
-	if err != nil {
-		tc.t.Fatal(err)
-	}
+	must(tc.t, err)
 	return l
 }
 
@@ -264,9 +280,7 @@ func (tc *testCell) revision() uint64 {
 // call makes a call of the API without a client.
 func (tc *testCell) call(method, path string, in, out any) {
 	b, err := json.Marshal(in)
-	if err != nil {
-		tc.t.Fatal(err)
-	}
+	must(tc.t, err)
 	q := httptest.NewRequest(method, "http://"+tc.Master()+path, bytes.NewReader(b))
 	q.RequestURI = ""
 	resp, err := tc.cell.RoundTrip(q)
@@ -295,9 +309,7 @@ func (tc *testCell) acquire(s *client.Session, path, handle string) {
 // leaseInCell returns what remains of a session's lease in the cell.
 func (tc *testCell) leaseInCell(s *client.Session) time.Duration {
 	state, err := admin.New(tc.admin).ReadSession(context.Background(), s.ID())
-	if err != nil {
-		tc.t.Fatal(err)
-	}
+	must(tc.t, err)
 	return time.Duration(*state.LeaseRemainingMS) * time.Millisecond
 }
 

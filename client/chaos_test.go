@@ -26,8 +26,7 @@ func TestHoldsUnderFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tc := newTestCell(t, stouttest.Options{})
 				w := &watcher{}
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-				defer cancel()
+				ctx := timeout(t, 2*time.Minute)
 				var all sync.WaitGroup
 				for i := range 4 {
 					c := tc.client(t)
@@ -53,9 +52,7 @@ func (tc *testCell) trouble(ctx context.Context, r *rand.Rand) {
 		tc.silence(id, true)
 		lossy := r.IntN(3) == 0
 		var answers atomic.Int64
-		tc.set(func() {
-			tc.drop = func(*http.Request) bool { return lossy && answers.Add(1)%4 == 0 }
-		})
+		tc.dropIf(func(*http.Request) bool { return lossy && answers.Add(1)%4 == 0 })
 		client.Sleep(ctx, 2*time.Second)
 		tc.Elect(ids[r.IntN(3)])
 		d := time.Duration(r.IntN(15_000)) * time.Millisecond

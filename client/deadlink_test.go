@@ -36,19 +36,16 @@ func (d *deadLink) RoundTrip(r *http.Request) (*http.Response, error) {
 	case slices.Contains(d.refused, host):
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	case slices.Contains(d.to, host), slices.Contains(d.large, host) && r.ContentLength > 1400:
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+		return hang(r)
 	case slices.Contains(d.from, host):
 		_, _ = d.testCell.RoundTrip(r)
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+		return hang(r)
 	}
 	resp, err := d.testCell.RoundTrip(r)
 	switch {
 	case err != nil || !d.on.Load():
 	case slices.Contains(d.from, host):
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+		return hang(r)
 	case slices.Contains(d.large, host):
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body = io.NopCloser(bytes.NewReader(b))
@@ -65,17 +62,6 @@ type stalled struct{ *http.Request }
 func (s stalled) Read([]byte) (int, error) {
 	<-s.Context().Done()
 	return 0, s.Context().Err()
-}
-
-// over returns a client that uses d as its transport.
-func (d *deadLink) over(t *testing.T) *client.Client {
-	t.Helper()
-	c, err := client.Config{URLs: []string{"http://r1", "http://r2", "http://r3"}, Transport: d, Clock: d.now}.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 // While a client has any path to the cell, dead links cost no session its
@@ -95,48 +81,40 @@ func TestDeadLinks(t *testing.T) {
 	ttls := []time.Duration{time.Second, 6 * time.Second, 12 * time.Second, 30 * time.Second, time.Minute}
 	for _, n := range testrun.Sample(t, 6, 2*len(ways)*len(ttls)) {
 		way, ttl, busy := ways[n%len(ways)], ttls[n/len(ways)%len(ttls)], n/len(ways)/len(ttls) > 0
-		t.Run(fmt.Sprint(way.name, ttl, busy), func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-				d := &deadLink{testCell: tc}
-				way.cut(d)
-				c := d.over(t)
-				s := open(t, c, client.TTL(ttl))
-				h := lock(t, s, "/a")
-				time.Sleep(3 * time.Second)
-				d.on.Store(true)
-				least, slowest := ttl, time.Duration(0)
-				for cut, next := time.Now(), time.Now(); time.Since(cut) < time.Minute; time.Sleep(ttl / 50) {
-					if h.Err() != nil || s.State() != client.Safe {
-						t.Fatalf("%s after the cut: %v, %v", time.Since(cut), s.State(), h.Err())
-					}
-					least = min(least, s.Remaining())
-					if !busy || time.Now().Before(next) {
-						continue
-					}
-					next = time.Now().Add(7 * time.Second)
-					began := time.Now()
-					if err := lock(t, s, "/b").Unlock(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := s.Put(t.Context(), "/large", make([]byte, 8<<10)); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := c.Get(t.Context(), "/large"); err != nil {
-						t.Fatal(err)
-					}
-					slowest = max(slowest, time.Since(began))
+		subBubble(t, fmt.Sprint(way.name, ttl, busy), func(t *testing.T, tc *testCell, _ *client.Client) {
+			d := &deadLink{testCell: tc}
+			way.cut(d)
+			c := d.knowing(t, client.Config{Transport: d}, d.URLs()...)
+			s := open(t, c, client.TTL(ttl))
+			h := lock(t, s, "/a")
+			time.Sleep(3 * time.Second)
+			d.on.Store(true)
+			least, slowest := ttl, time.Duration(0)
+			for cut, next := time.Now(), time.Now(); time.Since(cut) < time.Minute; time.Sleep(ttl / 50) {
+				if h.Err() != nil || s.State() != client.Safe {
+					t.Fatalf("%s after the cut: %v, %v", time.Since(cut), s.State(), h.Err())
 				}
-				// Commands that run under a lock get the signal to stop when a
-				// sixth of the lease is left.
-				if least <= ttl/6 && ttl > time.Second {
-					t.Errorf("%s of the lease were left", least)
+				least = min(least, s.Remaining())
+				if !busy || time.Now().Before(next) {
+					continue
 				}
-				if slowest > 7*time.Second {
-					t.Errorf("calls took %s", slowest)
-				}
-				t.Logf("%s of the lease were left at least; calls took %s at most", least, slowest)
-				d.on.Store(false)
-			})
+				next = time.Now().Add(7 * time.Second)
+				began := time.Now()
+				must(t, lock(t, s, "/b").Unlock(t.Context()))
+				must(t, second(s.Put(t.Context(), "/large", make([]byte, 8<<10))))
+				must(t, second(c.Get(t.Context(), "/large")))
+				slowest = max(slowest, time.Since(began))
+			}
+			// Commands that run under a lock get the signal to stop when a
+			// sixth of the lease is left.
+			if least <= ttl/6 && ttl > time.Second {
+				t.Errorf("%s of the lease were left", least)
+			}
+			if slowest > 7*time.Second {
+				t.Errorf("calls took %s", slowest)
+			}
+			t.Logf("%s of the lease were left at least; calls took %s at most", least, slowest)
+			d.on.Store(false)
 		})
 	}
 }
@@ -146,7 +124,7 @@ func TestDeadLinks(t *testing.T) {
 func TestForwarderWithoutItsMaster(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		d := &deadLink{testCell: tc, to: []string{"r1"}}
-		c := d.over(t)
+		c := d.knowing(t, client.Config{Transport: d}, d.URLs()...)
 		s := open(t, c)
 		d.on.Store(true)
 		for i := range 5 {
@@ -176,36 +154,24 @@ func TestForwarderWithoutItsMaster(t *testing.T) {
 func TestDeadLinkIsProbed(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		d := &deadLink{testCell: tc, to: []string{"r1"}}
-		c := d.over(t)
-		var calls atomic.Int64
-		tc.set(func() {
-			tc.instead = func(r *http.Request) *http.Response {
-				if r.URL.Host == "r1" {
-					calls.Add(1)
-				}
-				return nil
-			}
-		})
+		c := d.knowing(t, client.Config{Transport: d}, d.URLs()...)
+		calls := func() int { return tc.count(func(r sentRequest) bool { return r.host == "r1" }) }
 		read := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-				if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, second(c.ReadLock(t.Context(), "/a")))
 			}
 		}
 		read(time.Second)
 		d.on.Store(true)
 		read(time.Second)
-		before := calls.Load()
+		before := calls()
 		read(2 * time.Minute)
-		if n := calls.Load() - before; n > 0 {
-			t.Errorf("%d calls arrived over a dead link", n)
-		}
+		wantAtMost(t, calls()-before, 0, "calls arrived over a dead link")
 		d.on.Store(false)
 		read(client.MostPenalty + 2*time.Second)
-		before = calls.Load()
+		before = calls()
 		read(time.Second)
-		if n := calls.Load() - before; n < 5 {
+		if n := calls() - before; n < 5 {
 			t.Errorf("only %d calls go to the master a minute after the link came back", n)
 		}
 	})

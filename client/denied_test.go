@@ -28,26 +28,20 @@ func withRights(t *testing.T, test func(t *testing.T, tc *testCell, c *client.Cl
 	t.Helper()
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		root, err := admin.New(tc.admin).Access().Enable(t.Context(), lockapi.EnableRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		withToken := func(secret string) func(*client.Config) {
 			return func(to *client.Config) { to.Token = func(context.Context) (string, error) { return secret, nil } }
 		}
 		tc.admin = tc.Client(withToken(root.Secret))
 		mine, err := admin.New(tc.admin).Access().CreateToken(t.Context(), lockapi.TokenRequest{Principal: "user:a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := tc.knowing(t, client.Config{OnlyURLs: true, Token: func(context.Context) (string, error) { return mine.Secret, nil }}, tc.URLs()...)
 		test(t, tc, c, func(may bool) {
 			lists := lockapi.AccessLists{Read: []string{"user:a"}}
 			if may {
 				lists.Lock = lists.Read
 			}
-			if _, err := admin.New(tc.admin).Access().PutRule(t.Context(), "/a", lists); err != nil {
-				t.Error(err)
-			}
+			must(t, second(admin.New(tc.admin).Access().PutRule(t.Context(), "/a", lists)))
 		})
 	})
 }
@@ -75,9 +69,7 @@ func TestRightTakenFromAWaiter(t *testing.T) {
 			}
 		}
 		wantState(t, waiter, client.Safe)
-		if err := h.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, h.Unlock(t.Context()))
 	})
 }
 
@@ -92,22 +84,19 @@ func TestWithdrawnWhileTheCallHangs(t *testing.T) {
 		time.Sleep(client.LongPoll - time.Second)
 		var hang atomic.Bool
 		hang.Store(true)
-		tc.set(func() { // calls for the lock hang, wherever they go
-			tc.delay = func(r *http.Request) time.Duration {
-				if r.Method == http.MethodPut && hang.Load() {
-					return time.Hour
-				}
-				return 0
+		// calls for the lock hang, wherever they go
+		tc.delayBy(func(r *http.Request) time.Duration {
+			if r.Method == http.MethodPut && hang.Load() {
+				return time.Hour
 			}
+			return 0
 		})
 		time.Sleep(5 * time.Second)
 		hang.Store(false)
 		mayLock(false)
 		began := time.Now()
 		wantErr(t, <-ended, client.ErrPermissionDenied)
-		if took := time.Since(began); took > 2*client.LateAnswer+time.Second {
-			t.Errorf("it took %s", took)
-		}
+		wantWithin(t, began, 2*client.LateAnswer+time.Second)
 	})
 }
 
@@ -121,11 +110,9 @@ func TestWrongNewsOfAWithdrawal(t *testing.T) {
 		ended := waitFor(t, s, "/b")
 		time.Sleep(35 * time.Second)
 		for path, handle := range map[string]string{"/mine": h.Handle(), "/x": "who", "/b": tc.read("/b").Queue[0].Handle} {
-			tc.set(func() {
-				tc.lie = func(q *http.Request, _ *http.Response, body map[string]any) {
-					if strings.HasSuffix(q.URL.Path, s.ID()+"/keepalive") {
-						body["events"] = []any{lockapi.Event{Seq: 1, Type: lockapi.EventLockWithdrawn, Path: path, Handle: handle, Reason: lockapi.ReasonDenied}}
-					}
+			tc.lieBy(func(q *http.Request, _ *http.Response, body map[string]any) {
+				if strings.HasSuffix(q.URL.Path, s.ID()+"/keepalive") {
+					body["events"] = []any{lockapi.Event{Seq: 1, Type: lockapi.EventLockWithdrawn, Path: path, Handle: handle, Reason: lockapi.ReasonDenied}}
 				}
 			})
 			time.Sleep(10 * time.Second)
@@ -200,22 +187,20 @@ func TestWatchGoesOnByANewToken(t *testing.T) {
 // A watch with a token that is no longer valid ends soon.
 func TestWatchEndsWithItsToken(t *testing.T) {
 	for name, master := range map[string]string{"a master": "r1", "no master": ""} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-				g, c := secured(t, tc)
-				w := watchFor(t, c, 0)
-				time.Sleep(time.Second)
-				if master == "" {
-					tc.Depose()
-				}
-				g.wants("stout_2")
-				time.Sleep(time.Minute)
-				_, err := w.over()
-				wantErr(t, err, client.ErrUnauthenticated)
-				if !strings.Contains(err.Error(), "does not know the token") {
-					t.Errorf("it ends with %v", err)
-				}
-			})
+		subBubble(t, name, func(t *testing.T, tc *testCell, _ *client.Client) {
+			g, c := secured(t, tc)
+			w := watchFor(t, c, 0)
+			time.Sleep(time.Second)
+			if master == "" {
+				tc.Depose()
+			}
+			g.wants("stout_2")
+			time.Sleep(time.Minute)
+			_, err := w.over()
+			wantErr(t, err, client.ErrUnauthenticated)
+			if !strings.Contains(err.Error(), "does not know the token") {
+				t.Errorf("it ends with %v", err)
+			}
 		})
 	}
 }
@@ -243,8 +228,6 @@ func TestWatchIsDeniedWithPauses(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err := w.over()
 		wantErr(t, err, client.ErrUnauthenticated)
-		if n := tc.streams(); n > 20 {
-			t.Errorf("%d streams were begun", n)
-		}
+		wantAtMost(t, tc.streams(), 20, "streams were begun")
 	})
 }

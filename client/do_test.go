@@ -58,30 +58,26 @@ func TestDoEndsWithItsContext(t *testing.T) {
 			return ctx, func() { cancel(nil) }
 		}, context.Canceled, stopped},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				s := open(t, c)
-				ctx, cancel := test.limit(context.WithValue(t.Context(), key{}, "trace"))
-				defer cancel()
-				began := time.Now()
-				err := s.Do(ctx, "/a", func(under context.Context, h *client.Held) error {
-					end, has := under.Deadline()
-					if want, wants := ctx.Deadline(); has != wants || !end.Equal(want) || under.Value(key{}) != "trace" {
-						t.Errorf("the deadline is %v, %t, want %v, %t; the value %v", end, has, want, wants, under.Value(key{}))
-					}
-					<-under.Done()
-					wantErr(t, under.Err(), test.err)
-					if h.Err() != nil {
-						t.Errorf("the hold ended: %v", h.Err())
-					}
-					return context.Cause(under)
-				})
-				wantErr(t, err, test.want)
-				if got := time.Since(began); got > 1100*time.Millisecond {
-					t.Errorf("it took %s", got)
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			s := open(t, c)
+			ctx, cancel := test.limit(context.WithValue(t.Context(), key{}, "trace"))
+			defer cancel()
+			began := time.Now()
+			err := s.Do(ctx, "/a", func(under context.Context, h *client.Held) error {
+				end, has := under.Deadline()
+				if want, wants := ctx.Deadline(); has != wants || !end.Equal(want) || under.Value(key{}) != "trace" {
+					t.Errorf("the deadline is %v, %t, want %v, %t; the value %v", end, has, want, wants, under.Value(key{}))
 				}
-				wantTokens(t, tc, "/a")
+				<-under.Done()
+				wantErr(t, under.Err(), test.err)
+				if h.Err() != nil {
+					t.Errorf("the hold ended: %v", h.Err())
+				}
+				return context.Cause(under)
 			})
+			wantErr(t, err, test.want)
+			wantWithin(t, began, 1100*time.Millisecond)
+			wantTokens(t, tc, "/a")
 		})
 	}
 }
@@ -95,9 +91,7 @@ func TestDoReturnsTheVeryError(t *testing.T) {
 			for _, of := range []error{nil, io.EOF} {
 				err := s.Do(t.Context(), "/a", func(ctx context.Context, h *client.Held) error {
 					if lost {
-						if _, err := admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
-							t.Error(err)
-						}
+						must(t, second(admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0)))
 					}
 					return of
 				})
@@ -118,9 +112,7 @@ func TestDoEndsWithTheHold(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		err := s.Do(t.Context(), "/a", func(ctx context.Context, h *client.Held) error {
-			if err := admin.New(c).KillSession(t.Context(), s.ID()); err != nil {
-				t.Error(err)
-			}
+			must(t, admin.New(c).KillSession(t.Context(), s.ID()))
 			<-ctx.Done()
 			wantErr(t, context.Cause(ctx), client.ErrSessionExpired)
 			return nil
@@ -164,9 +156,7 @@ func TestDoPanics(t *testing.T) {
 				})
 			}()
 			wantErr(t, under.Err(), context.Canceled)
-			if got := time.Since(began); got > client.ReleaseTime+time.Second {
-				t.Errorf("the panic took %s", got)
-			}
+			wantWithin(t, began, client.ReleaseTime+time.Second)
 			tc.all(false)
 			time.Sleep(10 * time.Second)
 			wantTokens(t, tc, "/a")

@@ -28,12 +28,8 @@ func TestDroppedClient(t *testing.T) {
 	defer server.Close()
 	func() {
 		c, err := client.Config{URLs: []string{server.URL}, OnlyURLs: true}.New() // otherwise a lookup of members keeps the client alive for a while
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, second(c.ReadLock(t.Context(), "/a")))
 	}()
 	end := time.After(time.Minute)
 	for {

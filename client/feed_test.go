@@ -77,72 +77,70 @@ func TestWatchesShareAStream(t *testing.T) {
 // what they would get alone, through any failure.
 func TestSharedWatchesAgainstSingle(t *testing.T) {
 	for _, seed := range testrun.Sample(t, 3, 100) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				r := rand.New(rand.NewPCG(uint64(seed), 1))
-				tc.set(func() { tc.latency = time.Millisecond })
-				type single struct {
-					*audience
-					after uint64
-					names string
-					leave context.CancelFunc
-					upTo  uint64 // its revision when it left
-				}
-				var all []*single
-				last := tc.put("/a/0", "x")
-				begin := func() {
-					w := &single{audience: new(audience), after: last - uint64(r.IntN(int(last))), names: []string{"/", "/a/", "/b/", "/a/1", "/b/2"}[r.IntN(5)]}
-					slow := time.Duration(max(0, r.IntN(8)-5)) * 40 * time.Millisecond
-					ctx, leave := context.WithCancel(t.Context())
-					done := make(chan struct{})
-					w.leave = func() { leave(); <-done }
-					t.Cleanup(w.leave)
-					go func() {
-						defer close(done)
-						for e, err := range c.Watch(ctx, w.after, client.OnPrefix(w.names)) {
-							w.mu.Lock()
-							if err == nil && e.Compacted == nil {
-								w.revisions = append(w.revisions, e.Revision)
-							} else if err == nil {
-								w.compacted = append(w.compacted, *e.Compacted)
-							}
-							w.mu.Unlock()
-							client.Sleep(ctx, slow)
+		subBubble(t, fmt.Sprint(seed), func(t *testing.T, tc *testCell, c *client.Client) {
+			r := rand.New(rand.NewPCG(uint64(seed), 1))
+			tc.set(func() { tc.latency = time.Millisecond })
+			type single struct {
+				*audience
+				after uint64
+				names string
+				leave context.CancelFunc
+				upTo  uint64 // its revision when it left
+			}
+			var all []*single
+			last := tc.put("/a/0", "x")
+			begin := func() {
+				w := &single{audience: new(audience), after: last - uint64(r.IntN(int(last))), names: []string{"/", "/a/", "/b/", "/a/1", "/b/2"}[r.IntN(5)]}
+				slow := time.Duration(max(0, r.IntN(8)-5)) * 40 * time.Millisecond
+				ctx, leave := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				w.leave = func() { leave(); <-done }
+				t.Cleanup(w.leave)
+				go func() {
+					defer close(done)
+					for e, err := range c.Watch(ctx, w.after, client.OnPrefix(w.names)) {
+						w.mu.Lock()
+						if err == nil && e.Compacted == nil {
+							w.revisions = append(w.revisions, e.Revision)
+						} else if err == nil {
+							w.compacted = append(w.compacted, *e.Compacted)
 						}
-					}()
-					all = append(all, w)
-				}
-				for range 400 {
-					switch n := r.IntN(40); {
-					case n == 0 && len(all) > 0:
-						if w := all[r.IntN(len(all))]; w.upTo == 0 {
-							w.leave()
-							w.upTo = last
-						}
-					case n < 4:
-						begin()
-					case n == 4:
-						tc.breakConnections()
-					case n == 5:
-						tc.Elect([]string{"r1", "r2", "r3"}[r.IntN(3)])
-					case n == 6:
-						time.Sleep(time.Duration(r.IntN(20000)) * time.Millisecond)
-					default:
-						last = tc.put(fmt.Sprintf("/%c/%d", 'a'+rune(r.IntN(2)), r.IntN(4)), "x")
+						w.mu.Unlock()
+						client.Sleep(ctx, slow)
 					}
-				}
-				time.Sleep(10 * time.Minute)
-				for i, w := range all {
-					want := tc.past(w.after, func(e lockapi.CellEvent) bool { return e.Path == "" || strings.HasPrefix(e.Path, w.names) })
-					got := w.told()
-					if w.upTo != 0 && len(got) <= len(want) {
-						want = want[:len(got)]
+				}()
+				all = append(all, w)
+			}
+			for range 400 {
+				switch n := r.IntN(40); {
+				case n == 0 && len(all) > 0:
+					if w := all[r.IntN(len(all))]; w.upTo == 0 {
+						w.leave()
+						w.upTo = last
 					}
-					if compacted, _ := w.over(); !slices.Equal(got, want) || compacted != nil {
-						t.Errorf("watch %d after %d at %s: %v instead of %v, %v", i, w.after, w.names, got, want, compacted)
-					}
+				case n < 4:
+					begin()
+				case n == 4:
+					tc.breakConnections()
+				case n == 5:
+					tc.Elect([]string{"r1", "r2", "r3"}[r.IntN(3)])
+				case n == 6:
+					time.Sleep(time.Duration(r.IntN(20000)) * time.Millisecond)
+				default:
+					last = tc.put(fmt.Sprintf("/%c/%d", 'a'+rune(r.IntN(2)), r.IntN(4)), "x")
 				}
-			})
+			}
+			time.Sleep(10 * time.Minute)
+			for i, w := range all {
+				want := tc.past(w.after, func(e lockapi.CellEvent) bool { return e.Path == "" || strings.HasPrefix(e.Path, w.names) })
+				got := w.told()
+				if w.upTo != 0 && len(got) <= len(want) {
+					want = want[:len(got)]
+				}
+				if compacted, _ := w.over(); !slices.Equal(got, want) || compacted != nil {
+					t.Errorf("watch %d after %d at %s: %v instead of %v, %v", i, w.after, w.names, got, want, compacted)
+				}
+			}
 		})
 	}
 }
@@ -223,13 +221,11 @@ func TestSlowWatchKeepsFewContents(t *testing.T) {
 // and share a stream again.
 func TestRefusedWatchEndsAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		tc.set(func() {
-			tc.instead = func(r *http.Request) *http.Response {
-				if slices.Contains(r.URL.Query()["path"], "/secret") {
-					return refusal(lockapi.Errorf(lockapi.CodePermissionDenied, "no"))
-				}
-				return nil
+		tc.insteadBy(func(r *http.Request) *http.Response {
+			if slices.Contains(r.URL.Query()["path"], "/secret") {
+				return refusal(lockapi.Errorf(lockapi.CodePermissionDenied, "no"))
 			}
+			return nil
 		})
 		before := tc.revision()
 		a, b := watchFor(t, c, before, client.OnPath("/a")), watchFor(t, c, before, client.OnPath("/b"))
@@ -258,13 +254,11 @@ func TestRefusedWatchesAskByThemselves(t *testing.T) {
 		before := tc.revision()
 		a, b := watchFor(t, c, before, client.OnPath("/a")), watchFor(t, c, before, client.OnPath("/b"))
 		time.Sleep(time.Minute)
-		tc.set(func() {
-			tc.instead = func(r *http.Request) *http.Response {
-				if slices.Contains(r.URL.Query()["path"], "/b") {
-					return refusal(lockapi.Errorf(lockapi.CodePermissionDenied, "no"))
-				}
-				return nil
+		tc.insteadBy(func(r *http.Request) *http.Response {
+			if slices.Contains(r.URL.Query()["path"], "/b") {
+				return refusal(lockapi.Errorf(lockapi.CodePermissionDenied, "no"))
 			}
+			return nil
 		})
 		tc.breakConnections()
 		time.Sleep(time.Minute)
@@ -314,16 +308,14 @@ func TestGapOfOneWatchMovesNoOtherBack(t *testing.T) {
 		first := tc.put("/a", "x")
 		behind := tc.put("/a", "x")
 		now := tc.put("/a", "x")
-		tc.set(func() {
-			tc.instead = func(q *http.Request) *http.Response {
-				after, err := strconv.ParseUint(q.URL.Query().Get("after"), 10, 64)
-				if q.URL.Path != lockapi.RouteEvents || err != nil || after >= behind {
-					return nil
-				}
-				e := lockapi.Errorf(lockapi.CodeCompacted, "not kept")
-				e.Compacted = lockapi.Compacted{Oldest: behind, Revision: behind}
-				return refusal(e)
+		tc.insteadBy(func(q *http.Request) *http.Response {
+			after, err := strconv.ParseUint(q.URL.Query().Get("after"), 10, 64)
+			if q.URL.Path != lockapi.RouteEvents || err != nil || after >= behind {
+				return nil
 			}
+			e := lockapi.Errorf(lockapi.CodeCompacted, "not kept")
+			e.Compacted = lockapi.Compacted{Oldest: behind, Revision: behind}
+			return refusal(e)
 		})
 		old, other := watchFor(t, c, first), watchFor(t, c, now)
 		time.Sleep(time.Minute)
@@ -345,8 +337,7 @@ func TestLeavingWatchNarrowsTheStream(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		before := tc.revision()
 		a := watchFor(t, c, before, client.OnPath("/a"))
-		ctx, leave := context.WithTimeout(t.Context(), time.Minute)
-		defer leave()
+		ctx := timeout(t, time.Minute)
 		for range c.Watch(ctx, before) {
 		}
 		time.Sleep(15 * time.Second)
@@ -410,8 +401,6 @@ func TestSharedRequestIsShort(t *testing.T) {
 				t.Errorf("a request with a query of %d bytes", len(r.query))
 			}
 		}
-		if n := tc.streams(); n > 12 {
-			t.Errorf("%d streams began", n)
-		}
+		wantAtMost(t, tc.streams(), 12, "streams began")
 	})
 }

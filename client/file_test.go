@@ -22,9 +22,7 @@ func mustPut(t *testing.T, w interface {
 }, path, content string, opts ...client.WriteOption) lockapi.FileStat {
 	t.Helper()
 	stat, err := w.Put(t.Context(), path, []byte(content), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stat
 }
 
@@ -172,9 +170,7 @@ func TestWriteOptionsThatMakeNoSense(t *testing.T) {
 		}
 		_, err := c.Put(ctx, "/a", make([]byte, lockapi.MaxFileBytes+1))
 		wantErr(t, err, client.ErrTooLarge)
-		if n := tc.count(changesFiles); n > 0 {
-			t.Errorf("%d requests were sent", n)
-		}
+		wantAtMost(t, tc.count(changesFiles), 0, "requests were sent")
 	})
 }
 
@@ -185,10 +181,8 @@ func TestSessionWritesOnce(t *testing.T) {
 		ctx := t.Context()
 		s := open(t, c)
 		var lost atomic.Int64
-		tc.set(func() {
-			tc.drop = func(r *http.Request) bool {
-				return strings.HasPrefix(r.URL.Path, lockapi.RouteFiles) && r.Method != http.MethodGet && lost.Add(1)%3 != 0
-			}
+		tc.dropIf(func(r *http.Request) bool {
+			return strings.HasPrefix(r.URL.Path, lockapi.RouteFiles) && r.Method != http.MethodGet && lost.Add(1)%3 != 0
 		})
 		stat := mustPut(t, s, "/a", "one", client.Ephemeral())
 		if stat.Generation != 1 || stat.Session != s.ID() {
@@ -228,9 +222,7 @@ func TestSessionWritesOnce(t *testing.T) {
 func TestSessionWriteFollowsTheMaster(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		tc.set(func() {
-			tc.drop = func(r *http.Request) bool { return r.URL.Host == "r1" && r.Method == http.MethodPut }
-		})
+		tc.dropIf(func(r *http.Request) bool { return r.URL.Host == "r1" && r.Method == http.MethodPut })
 		time.AfterFunc(200*time.Millisecond, func() { tc.kill("r1") })
 		time.AfterFunc(2*time.Second, func() { tc.Elect("r2") })
 		if stat := mustPut(t, s, "/a", "one"); stat.Generation != 1 {
@@ -245,7 +237,7 @@ func TestUnkeyedWriteIsNotRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		ctx := t.Context()
 		mustPut(t, c, "/a", "one")
-		tc.set(func() { tc.drop = func(r *http.Request) bool { return r.Method != http.MethodGet } })
+		tc.dropIf(func(r *http.Request) bool { return r.Method != http.MethodGet })
 		for name, write := range map[string]func() error{
 			"put":               func() error { _, err := c.Put(ctx, "/a", nil); return err },
 			"put at a revision": func() error { _, err := c.Put(ctx, "/b", nil, client.IfAbsent()); return err },
@@ -307,26 +299,13 @@ func TestWhile(t *testing.T) {
 	})
 }
 
-// A write notices that its session has ended.
-func TestWriteOfAnExpiredSession(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		s := open(t, c)
-		tc.ExpireSession(s.ID())
-		_, err := s.Put(t.Context(), "/a", nil)
-		wantErr(t, err, client.ErrSessionExpired)
-		wantState(t, s, client.Expired)
-	})
-}
-
 // The client's writes stay within the number of answers that the cell
 // remembers. This holds however many run at once and however long one of them
 // takes.
 func TestWritesStayWithinTheRememberedAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		tc.set(func() {
-			tc.drop = func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/slow") }
-		})
+		tc.dropIf(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/slow") })
 		slow := make(chan error, 1)
 		go func() {
 			_, err := s.Put(t.Context(), "/slow", []byte("x"))
@@ -345,8 +324,7 @@ func TestWritesStayWithinTheRememberedAnswers(t *testing.T) {
 		if n := done.Load(); n != client.WindowSize-1 {
 			t.Errorf("%d later writes were made beside one without an answer, want %d", n, client.WindowSize-1)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := timeout(t, time.Second)
 		_, err := s.Put(ctx, "/late", nil)
 		wantErr(t, err, context.DeadlineExceeded)
 		tc.set(func() { tc.drop = nil })
@@ -363,13 +341,11 @@ func TestPutCopiesTheContent(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		content := []byte("one")
-		tc.set(func() {
-			tc.delay = func(r *http.Request) time.Duration {
-				if r.Method == http.MethodPut {
-					clear(content)
-				}
-				return 0
+		tc.delayBy(func(r *http.Request) time.Duration {
+			if r.Method == http.MethodPut {
+				clear(content)
 			}
+			return 0
 		})
 		stat, err := s.Put(t.Context(), "/a", content)
 		if err != nil || bytes.Equal(content, []byte("one")) {
@@ -461,47 +437,6 @@ func TestLiesAboutFiles(t *testing.T) {
 	})
 }
 
-// If an answer was lost and a quota refuses the next attempt, the outcome is
-// unknown: the first attempt may have taken effect. If no earlier attempt was
-// lost, the refusal shows that the write had no effect.
-func TestRefusedAfterALostAnswer(t *testing.T) {
-	for _, lost := range []bool{false, true} {
-		bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-			c := tc.by(t, tc, "http://r1") // so that no replica redirects a write
-			puts := 0
-			tc.instead = tooMany(func(r *http.Request) bool {
-				if r.Method != http.MethodPut && r.URL.Path != lockapi.RouteTransactions {
-					return false
-				}
-				puts++
-				return !lost || puts%2 == 0
-			})
-			s := open(t, c)
-			tc.set(func() {
-				tc.drop = func(r *http.Request) bool {
-					return r.Method == http.MethodPut || r.URL.Path == lockapi.RouteTransactions
-				}
-			})
-			for name, write := range map[string]func() error{
-				"put": func() error { _, err := s.Put(t.Context(), "/a", []byte("one")); return err },
-				"transaction": func() error {
-					_, err := s.Txn().Then(client.OpPut("/b", nil)).Commit(t.Context())
-					return err
-				},
-			} {
-				err := write()
-				e, ok := errors.AsType[*lockapi.Error](err)
-				if errors.Is(err, client.ErrOutcomeUnknown) != lost || errors.Is(err, client.ErrTooMany) == lost || !ok || e.RetryAfter != 7 {
-					t.Errorf("%s, an earlier answer lost: %v: %+v", name, lost, err)
-				}
-			}
-			if lost {
-				wantFile(t, c, "/a", "one")
-			}
-		})
-	}
-}
-
 // While(nil) is refused with an error that names the nil hold.
 func TestWhileNoHold(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
@@ -521,5 +456,3 @@ func TestWhileNoHold(t *testing.T) {
 		}
 	})
 }
-
-func second[T any](_ T, err error) error { return err }

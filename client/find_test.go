@@ -31,11 +31,8 @@ func wantKnown(t *testing.T, c *client.Client, want ...string) {
 
 func wantRead(t *testing.T, c *client.Client, within time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	if _, err := c.ReadLock(ctx, "/a"); err != nil {
-		t.Error(err)
-	}
+	ctx := timeout(t, within)
+	must(t, second(c.ReadLock(ctx, "/a")))
 }
 
 // A client learns the other URLs from one, and survives the loss of that one.
@@ -66,8 +63,7 @@ func TestLearnsFromOneThatIsCutOff(t *testing.T) {
 		})
 		wantRead(t, tc.knowing(t, client.Config{Transport: way}, "http://r1"), 10*time.Second)
 		c := tc.knowing(t, client.Config{Transport: way, OnlyURLs: true}, "http://r1")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := timeout(t, time.Minute)
 		_, err := c.ReadLock(ctx, "/a")
 		wantErr(t, err, client.ErrNoMaster)
 	})
@@ -143,8 +139,7 @@ type blackHoles struct {
 func (b *blackHoles) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(r.URL.Host, "in") {
 		b.set(func() { b.lost++ })
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+		return hang(r)
 	}
 	return b.testCell.RoundTrip(r)
 }
@@ -270,8 +265,7 @@ func TestGivenAreAnotherCells(t *testing.T) {
 		tc.set(func() { cells["r1"], cells["r2"], cells["r3"] = "new", "new", "new" })
 		wantRead(t, c, 5*time.Second)
 		tc.set(func() { delete(cells, "r4") })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := timeout(t, time.Minute)
 		if _, err := c.ReadLock(ctx, "/a"); !errors.Is(err, client.ErrOtherCell) {
 			t.Error(err)
 		}

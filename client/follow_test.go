@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,8 +15,12 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
+// Follow yields the files and their changes. It refuses an invalid prefix.
 func TestFollow(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		for _, err := range c.Follow(t.Context(), "app/") {
+			wantErr(t, err, client.ErrInvalidArgument)
+		}
 		base := tc.revision()
 		for _, path := range []string{"/app/a", "/app/b", "/app/c", "/b"} {
 			tc.put(path, "one")
@@ -31,9 +34,7 @@ func TestFollow(t *testing.T) {
 				told = append(told, fmt.Sprintf("synced %d", change.Revision-base))
 				tc.put("/app/b", "two")
 				tc.put("/b", "two")
-				if _, err := c.Delete(t.Context(), "/app/a"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, second(c.Delete(t.Context(), "/app/a")))
 			case change.File == nil:
 				told = append(told, fmt.Sprintf("%s %d %s", change.Path, change.Revision-base, change.Reason))
 			default:
@@ -68,9 +69,7 @@ func TestFollowWhileItReads(t *testing.T) {
 		latest := map[string]uint64{}
 		n, synced := 0, uint64(0)
 		for change, err := range c.Follow(t.Context(), "") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if change.Synced {
 				synced = change.Revision
 				continue
@@ -98,26 +97,13 @@ func TestFollowWhileItReads(t *testing.T) {
 	})
 }
 
-// Follow refuses an invalid prefix before it yields anything.
-func TestFollowNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		for change, err := range c.Follow(t.Context(), "app/") {
-			if !errors.Is(err, client.ErrInvalidArgument) {
-				t.Errorf("yielded %+v, %v", change, err)
-			}
-		}
-	})
-}
-
 // Follow never uses stale reads: pages from replicas of different age would
 // leave a gap between them.
 func TestFollowIsNeverStale(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.put("/a", "x")
 		for change, err := range c.Follow(t.Context(), "/", client.Stale()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if change.Synced {
 				break
 			}
@@ -164,9 +150,7 @@ func TestFollowConverges(t *testing.T) {
 				case n < 13:
 					tc.put(path, "x")
 				case n < 17:
-					if _, err := tc.admin.Delete(t.Context(), path); err != nil {
-						t.Error(err)
-					}
+					must(t, second(tc.admin.Delete(t.Context(), path)))
 				case n < 18:
 					tc.forget("r1", "r2", "r3")
 				case n < 19:
@@ -181,9 +165,7 @@ func TestFollowConverges(t *testing.T) {
 			<-done
 			want := map[string]uint64{}
 			for file, err := range tc.admin.List(t.Context(), "/f/") {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				want[file.Path] = file.Revision
 			}
 			if !maps.Equal(mine, want) {

@@ -50,25 +50,19 @@ var webPages = map[string]struct {
 // will answer.
 func TestNonsenseSettlesNoRace(t *testing.T) {
 	for name, page := range webPages {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				way := &beside{testCell: tc, web: func(*http.Request) (int, string) { return page.status, page.body }}
-				fresh := func() *client.Client { return tc.by(t, way, "http://r1", "http://r2") }
-				began := time.Now()
-				if l, err := fresh().ReadLock(t.Context(), "/a"); err != nil || l.Path != "/a" {
-					t.Errorf("%+v, %v", l, err)
-				}
-				if got := time.Since(began); got > 3*client.HedgeAfter {
-					t.Errorf("it took %s", got)
-				}
-				if way.calls == 0 || way.calls > 10 {
-					t.Errorf("the web server got %d requests", way.calls)
-				}
-				h := lock(t, open(t, fresh()), "/a")
-				if err := h.Unlock(t.Context()); err != nil {
-					t.Errorf("unlock: %v", err)
-				}
-			})
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			way := &beside{testCell: tc, web: func(*http.Request) (int, string) { return page.status, page.body }}
+			fresh := func() *client.Client { return tc.by(t, way, "http://r1", "http://r2") }
+			began := time.Now()
+			if l, err := fresh().ReadLock(t.Context(), "/a"); err != nil || l.Path != "/a" {
+				t.Errorf("%+v, %v", l, err)
+			}
+			wantWithin(t, began, 3*client.HedgeAfter)
+			if way.calls == 0 || way.calls > 10 {
+				t.Errorf("the web server got %d requests", way.calls)
+			}
+			h := lock(t, open(t, fresh()), "/a")
+			must(t, h.Unlock(t.Context()))
 		})
 	}
 }
@@ -77,18 +71,15 @@ func TestNonsenseSettlesNoRace(t *testing.T) {
 // is no replica's.
 func TestNonsenseIsToldWhereNobodyElseAnswers(t *testing.T) {
 	for name, page := range webPages {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-				way := &beside{testCell: tc, dies: true, web: func(*http.Request) (int, string) { return page.status, page.body }}
-				c := tc.by(t, way, "http://r1", "http://r2")
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				defer cancel()
-				_, err := c.ReadLock(ctx, "/a")
-				wantErr(t, err, page.want)
-				if silent := page.want == context.DeadlineExceeded; errors.Is(err, client.ErrNoAnswer) != silent {
-					t.Errorf("no replica answered: %v", err)
-				}
-			})
+		subBubble(t, name, func(t *testing.T, tc *testCell, _ *client.Client) {
+			way := &beside{testCell: tc, dies: true, web: func(*http.Request) (int, string) { return page.status, page.body }}
+			c := tc.by(t, way, "http://r1", "http://r2")
+			ctx := timeout(t, 5*time.Second)
+			_, err := c.ReadLock(ctx, "/a")
+			wantErr(t, err, page.want)
+			if silent := page.want == context.DeadlineExceeded; errors.Is(err, client.ErrNoAnswer) != silent {
+				t.Errorf("no replica answered: %v", err)
+			}
 		})
 	}
 }

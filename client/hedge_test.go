@@ -75,28 +75,23 @@ func TestHungReplicaNamedFirst(t *testing.T) {
 	for _, hung := range [][]string{{"r1"}, {"r1", "r3"}} {
 		names := everything(t, nil)
 		for name := range names {
-			t.Run(fmt.Sprint(name, len(hung)), func(t *testing.T) {
-				bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-					tc.Elect("r2")
-					s := open(t, c)
-					fresh := tc.client(t)
-					for _, id := range hung {
-						tc.silence(id, true)
-					}
-					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-					defer cancel()
-					began := time.Now()
-					if err := everything(t, s)[name](ctx, fresh); err != nil {
-						t.Fatal(err)
-					}
-					if got, most := time.Since(began), time.Duration(len(hung))*client.HedgeAfter+150*time.Millisecond; got > most {
-						t.Errorf("it took %s, want %s at most", got, most)
-					}
-					began = time.Now() // now the client knows that it hangs
-					if err := everything(t, s)["ReadLock"](ctx, fresh); err != nil || time.Since(began) > 50*time.Millisecond {
-						t.Errorf("the next call: %v after %s", err, time.Since(began))
-					}
-				})
+			subBubble(t, fmt.Sprint(name, len(hung)), func(t *testing.T, tc *testCell, c *client.Client) {
+				tc.Elect("r2")
+				s := open(t, c)
+				fresh := tc.client(t)
+				for _, id := range hung {
+					tc.silence(id, true)
+				}
+				ctx := timeout(t, 5*time.Second)
+				began := time.Now()
+				must(t, everything(t, s)[name](ctx, fresh))
+				if got, most := time.Since(began), time.Duration(len(hung))*client.HedgeAfter+150*time.Millisecond; got > most {
+					t.Errorf("it took %s, want %s at most", got, most)
+				}
+				began = time.Now() // now the client knows that it hangs
+				if err := everything(t, s)["ReadLock"](ctx, fresh); err != nil || time.Since(began) > 50*time.Millisecond {
+					t.Errorf("the next call: %v after %s", err, time.Since(began))
+				}
 			})
 		}
 	}
@@ -108,17 +103,11 @@ func TestSilentReplicaIsPassedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.Elect("r3")
 		tc.silence("r1", true)
-		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(c.ReadLock(t.Context(), "/a")))
 		tc.failOver("r2")
 		began := time.Now()
-		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
-		if got := time.Since(began); got > 100*time.Millisecond {
-			t.Errorf("it took %s", got)
-		}
+		must(t, second(c.ReadLock(t.Context(), "/a")))
+		wantWithin(t, began, 100*time.Millisecond)
 		if n := tc.count(func(r sentRequest) bool { return r.host == "r1" && r.path != lockapi.RouteReady }); n != 1 {
 			t.Errorf("it got %d calls", n)
 		}
@@ -132,19 +121,13 @@ func TestHungMaster(t *testing.T) {
 		if name == "Transfer" { // is sent once, possibly to the old master
 			continue
 		}
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				s := open(t, c)
-				tc.silence("r1", true)
-				time.AfterFunc(3*time.Second, func() { tc.Elect("r3") })
-				began := time.Now()
-				if err := everything(t, s)[name](t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
-				if got := time.Since(began); got > 3*time.Second+client.MostPause+500*time.Millisecond {
-					t.Errorf("it took %s", got)
-				}
-			})
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			s := open(t, c)
+			tc.silence("r1", true)
+			time.AfterFunc(3*time.Second, func() { tc.Elect("r3") })
+			began := time.Now()
+			must(t, everything(t, s)[name](t.Context(), c))
+			wantWithin(t, began, 3*time.Second+client.MostPause+500*time.Millisecond)
 		})
 	}
 }
@@ -161,8 +144,7 @@ func (stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		c := tc.by(t, stubborn{}, "http://r1", "http://r2")
-		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
-		defer cancel()
+		ctx := timeout(t, 900*time.Millisecond)
 		if l, err := c.ReadLock(ctx, "/a"); err != nil || l.Path != "/a" {
 			t.Errorf("%+v, %v", l, err)
 		}
@@ -180,48 +162,36 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 	}{
 		"near": {5 * time.Millisecond, 0}, "slow": {140 * time.Millisecond, 0}, "far": {200 * time.Millisecond, 2}, "very far": {600 * time.Millisecond, 2},
 	}) {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				tc.set(func() { tc.latency = test.latency })
-				a, b := open(t, c), open(t, c, client.TTL(time.Minute))
-				h := lock(t, a, "/a")
-				go func() {
-					time.Sleep(3 * client.LongPoll)
-					_ = h.Unlock(t.Context())
-				}()
-				lock(t, b, "/a") // waits in the queue
-				for range 100 {
-					if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if n := tc.count(elsewhere); n > test.most {
-					t.Errorf("%d calls went to replicas other than the master", n)
-				}
-			})
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			tc.set(func() { tc.latency = test.latency })
+			a, b := open(t, c), open(t, c, client.TTL(time.Minute))
+			h := lock(t, a, "/a")
+			go func() {
+				time.Sleep(3 * client.LongPoll)
+				_ = h.Unlock(t.Context())
+			}()
+			lock(t, b, "/a") // waits in the queue
+			for range 100 {
+				must(t, second(c.ReadLock(t.Context(), "/a")))
+			}
+			wantAtMost(t, tc.count(elsewhere), test.most, "calls went to replicas other than the master")
 		})
 	}
-	t.Run("busy", func(t *testing.T) {
-		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-			s := open(t, c)
-			slow := tc.by(t, slowPuts{tc}, "http://r1", "http://r2", "http://r3")
-			mine := open(t, slow)
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() {
-				for ctx.Err() == nil {
-					_, _ = admin.New(slow).ReadSession(ctx, s.ID())
-					client.Sleep(ctx, 100*time.Millisecond)
-				}
-			}()
-			lock(t, mine, "/a") // takes 1.5 s on its way
-			if _, err := mine.TryLock(t.Context(), "/b"); err != nil {
-				t.Error(err)
+	subBubble(t, "busy", func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		slow := tc.by(t, slowPuts{tc}, "http://r1", "http://r2", "http://r3")
+		mine := open(t, slow)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for ctx.Err() == nil {
+				_, _ = admin.New(slow).ReadSession(ctx, s.ID())
+				client.Sleep(ctx, 100*time.Millisecond)
 			}
-			cancel()
-			if n := tc.count(elsewhere); n > 0 {
-				t.Errorf("%d calls went to replicas other than the master", n)
-			}
-		})
+		}()
+		lock(t, mine, "/a") // takes 1.5 s on its way
+		must(t, second(mine.TryLock(t.Context(), "/b")))
+		cancel()
+		wantAtMost(t, tc.count(elsewhere), 0, "calls went to replicas other than the master")
 	})
 }
 
@@ -246,9 +216,7 @@ func TestFewHedgesAfterAFailOver(t *testing.T) {
 			t.Errorf("%d calls of %d waiters went to replicas other than the master", got, n)
 		}
 		for next := h; ; next = <-done {
-			if err := next.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, next.Unlock(t.Context()))
 			if len(tc.held("/a")) == 0 {
 				break
 			}
@@ -261,8 +229,7 @@ func TestFewHedgesAfterAFailOver(t *testing.T) {
 func TestNoAnswerIsNotNoMaster(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		call := func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
+			ctx := timeout(t, 3*time.Second)
 			_, err := c.ReadLock(ctx, "/a")
 			return err
 		}

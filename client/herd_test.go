@@ -63,20 +63,16 @@ func TestLateAnswerOfALiveMaster(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		late := 0
-		tc.set(func() {
-			tc.delay = func(r *http.Request) time.Duration {
-				if r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive" && late == 0 {
-					late++
-					return time.Hour
-				}
-				return 0
+		tc.delayBy(func(r *http.Request) time.Duration {
+			if r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive" && late == 0 {
+				late++
+				return time.Hour
 			}
+			return 0
 		})
 		for range 100 {
 			time.Sleep(200 * time.Millisecond)
-			if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(c.ReadLock(t.Context(), "/a")))
 		}
 		wantState(t, s, client.Safe)
 		if n := tc.count(func(r sentRequest) bool { return r.host != "r1" }); late != 1 || n > 0 {
@@ -90,13 +86,11 @@ func TestLateAnswerOfALiveMaster(t *testing.T) {
 func TestStaleAnswersKeepNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		open(t, c)
-		tc.set(func() {
-			tc.delay = func(r *http.Request) time.Duration {
-				if r.URL.Host == "r2" && r.Method == http.MethodPost {
-					return time.Hour
-				}
-				return 0
+		tc.delayBy(func(r *http.Request) time.Duration {
+			if r.URL.Host == "r2" && r.Method == http.MethodPost {
+				return time.Hour
 			}
+			return 0
 		})
 		tc.kill("r1")
 		at := func(host string) int {
@@ -109,12 +103,8 @@ func TestStaleAnswersKeepNobody(t *testing.T) {
 				t.Fatalf("%d keepalives waited at r2, and %d went to r3; want some of both", at("r2"), at("r3"))
 			}
 			time.Sleep(200 * time.Millisecond)
-			if _, err := c.ReadLock(t.Context(), "/a", client.Stale()); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := admin.New(c).Cell(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(c.ReadLock(t.Context(), "/a", client.Stale())))
+			must(t, second(admin.New(c).Cell(t.Context())))
 		}
 		tc.Elect("r3") // for the cleanup
 	})
@@ -126,9 +116,7 @@ func TestTurnsFollowTheSessions(t *testing.T) {
 		if c.Sessions() != 1 {
 			t.Errorf("%d sessions count, want 1", c.Sessions())
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close(t.Context()))
 		if c.Sessions() != 0 {
 			t.Errorf("%d sessions count after the only one was closed", c.Sessions())
 		}

@@ -57,37 +57,31 @@ func TestPaceAmongLies(t *testing.T) {
 			return 421, e
 		},
 	}) {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-				c := tc.by(t, tc, "http://r1", "http://r2")
-				s := open(t, c)
-				tc.Elect("r1") // makes the client read the session
-				tc.set(func() {
-					tc.instead = func(r *http.Request) *http.Response {
-						if status, body := answer(r); status != 0 {
-							return reply(status, body)
-						}
-						return nil
-					}
-				})
-				ctx := t.Context()
-				every := func(sentRequest) bool { return true }
-				before := tc.count(every)
-				go func() {
-					for s.Err() == nil && ctx.Err() == nil {
-						if h, err := s.Lock(ctx, "/a", client.Wait(10*time.Second)); err == nil {
-							_ = h.Unlock(ctx)
-						}
-						client.Sleep(ctx, time.Second) // pacing its own calls is up to the caller
-					}
-				}()
-				time.Sleep(time.Minute)
-				if n := tc.count(every) - before; n > 60*60 {
-					t.Errorf("%d calls in a minute", n)
+		subBubble(t, name, func(t *testing.T, tc *testCell, _ *client.Client) {
+			c := tc.by(t, tc, "http://r1", "http://r2")
+			s := open(t, c)
+			tc.Elect("r1") // makes the client read the session
+			tc.insteadBy(func(r *http.Request) *http.Response {
+				if status, body := answer(r); status != 0 {
+					return reply(status, body)
 				}
-				tc.set(func() { tc.instead = nil })
-				_ = s.Close(ctx)
+				return nil
 			})
+			ctx := t.Context()
+			every := func(sentRequest) bool { return true }
+			before := tc.count(every)
+			go func() {
+				for s.Err() == nil && ctx.Err() == nil {
+					if h, err := s.Lock(ctx, "/a", client.Wait(10*time.Second)); err == nil {
+						_ = h.Unlock(ctx)
+					}
+					client.Sleep(ctx, time.Second) // pacing its own calls is up to the caller
+				}
+			}()
+			time.Sleep(time.Minute)
+			wantAtMost(t, tc.count(every)-before, 60*60, "calls in a minute")
+			tc.set(func() { tc.instead = nil })
+			_ = s.Close(ctx)
 		})
 	}
 }
@@ -96,13 +90,11 @@ func TestPaceAmongLies(t *testing.T) {
 // with nonsense.
 func TestNonsenseIsPassedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-		tc.set(func() {
-			tc.instead = func(r *http.Request) *http.Response {
-				if r.URL.Host == "r1" {
-					return reply(200, struct{}{})
-				}
-				return nil
+		tc.insteadBy(func(r *http.Request) *http.Response {
+			if r.URL.Host == "r1" {
+				return reply(200, struct{}{})
 			}
+			return nil
 		})
 		c := tc.by(t, tc, "http://r2", "http://r1", "http://r3")
 		tc.Elect("r2")
@@ -139,11 +131,8 @@ func (d *downgrade) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestNoDowngrade(t *testing.T) {
 	for _, also := range [][]string{nil, {"http://evil:7101"}} {
 		d := &downgrade{}
-		c, err := client.Config{URLs: slices.Concat([]string{"https://r1"}, also), Transport: d}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
+		c := newClient(t, client.Config{URLs: slices.Concat([]string{"https://r1"}, also), Transport: d})
+		var err error
 		for range 3 {
 			_, err = c.ReadLock(t.Context(), "/a")
 		}

@@ -15,33 +15,23 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 )
 
-// blackHole is a transport that never connects to r1, and loses the answers of
-// r2.
-type blackHole struct{ *testCell }
-
-func (b blackHole) RoundTrip(r *http.Request) (*http.Response, error) {
-	switch r.URL.Host {
-	case "r1":
-		<-r.Context().Done()
-		return nil, &net.OpError{Op: "dial", Err: r.Context().Err()}
-	case "r2":
-		_, _ = b.testCell.RoundTrip(r)
-		<-r.Context().Done()
-		return nil, r.Context().Err()
-	}
-	return b.testCell.RoundTrip(r)
-}
-
 // If the first attempt sent nothing, a call that is given up still reports the
 // possible effect of the race's other attempts.
 func TestRacersMayHaveTakenEffect(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		tc.Elect("r2")
-		c := tc.by(t, blackHole{tc}, "http://r1", "http://r2")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		c := tc.by(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "r1" { // it never connects
+				_, err := hang(r)
+				return nil, &net.OpError{Op: "dial", Err: err}
+			}
+			_, _ = tc.RoundTrip(r)
+			return hang(r) // the answer is lost
+		}), "http://r1", "http://r2")
+		ctx := timeout(t, time.Second)
 		_, err := c.NewSession(ctx)
 		wantErr(t, err, client.ErrOutcomeUnknown)
+		wantErr(t, err, context.DeadlineExceeded)
 	})
 }
 
@@ -162,44 +152,31 @@ func TestRaceEndsWithItsContext(t *testing.T) {
 		began := time.Now()
 		_, err := s.Lock(t.Context(), "/a", client.Wait(2*time.Second))
 		wantErr(t, err, client.ErrOutcomeUnknown)
-		if got := time.Since(began); got > 2*time.Second+client.WaitSlack+client.SettleTime+time.Second {
-			t.Errorf("it took %s", got)
-		}
+		wantWithin(t, began, 2*time.Second+client.WaitSlack+client.SettleTime+time.Second)
 		tc.all(false)
 		time.Sleep(20 * time.Second)
 		wantTokens(t, tc, "/a")
 	})
 }
 
-// rumours is a cell in which the first replica hangs, and each other replica
-// names a new master.
-type rumours struct{ calls atomic.Int64 }
-
-func (r *rumours) RoundTrip(req *http.Request) (*http.Response, error) {
-	n := r.calls.Add(1)
-	if req.URL.Host == "r1" {
-		<-req.Context().Done()
-		return nil, req.Context().Err()
-	}
-	client.Sleep(req.Context(), time.Millisecond)
-	return answer(func(*http.Request) (int, string) {
-		return 421, fmt.Sprintf(`{"code":"not_master","master":"http://m%d"}`, n)
-	}).RoundTrip(req)
-}
-
-// A race pauses between the masters that replicas name.
+// A race pauses between the masters that replicas name. The first replica
+// hangs, and each other replica names a new master.
 func TestRacePace(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-		way := &rumours{}
-		c := tc.by(t, way, "http://r1", "http://r2")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		var calls atomic.Int64
+		c := tc.by(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			n := calls.Add(1)
+			if r.URL.Host == "r1" {
+				return hang(r)
+			}
+			client.Sleep(r.Context(), time.Millisecond)
+			return response(421, fmt.Sprintf(`{"code":"not_master","master":"http://m%d"}`, n)), nil
+		}), "http://r1", "http://r2")
+		ctx := timeout(t, time.Minute)
 		if _, err := c.ReadLock(ctx, "/a"); err == nil {
 			t.Error("it was answered")
 		}
-		if n := way.calls.Load(); n > 60*10 {
-			t.Errorf("%d calls in a minute", n)
-		}
+		wantAtMost(t, calls.Load(), 60*10, "calls in a minute")
 	})
 }
 
@@ -207,25 +184,17 @@ func TestRacePace(t *testing.T) {
 // connections.
 func TestHungConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close() // only the operating system accepts connections
 	well := serve(t)
 	c, err := client.New(l.Addr().String(), well)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	began := time.Now()
 	s, err := c.NewSession(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := time.Since(began); got < client.HedgeAfter || got > 4*time.Second {
 		t.Errorf("it took %s", got)
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Close(t.Context()))
 }

@@ -42,9 +42,7 @@ func inCells(t *testing.T, any bool, test func(t *testing.T, tc *testCell, c *cl
 // other cell and AnyCell.
 func TestAnotherCell(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
-		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(c.ReadLock(t.Context(), "/a")))
 		tc.set(func() {
 			for id := range cells {
 				cells[id] = "new"
@@ -74,24 +72,18 @@ func TestAnotherCell(t *testing.T) {
 				t.Errorf("%s: %v after %v", name, err, time.Since(began))
 			}
 		}
-		if _, err := admin.New(c).Cell(t.Context()); err != nil {
-			t.Errorf("Cell: %v", err)
-		}
+		must(t, second(admin.New(c).Cell(t.Context())))
 	})
 }
 
 // A replica of another cell among this cell's replicas is skipped.
 func TestOneOfAnotherCell(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
-		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(c.ReadLock(t.Context(), "/a")))
 		tc.set(func() { cells["r1"] = "new" })
 		tc.Elect("r2")
 		for range 10 {
-			if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-				t.Error(err)
-			}
+			must(t, second(c.ReadLock(t.Context(), "/a")))
 		}
 	})
 }
@@ -102,14 +94,11 @@ func TestOneOfAnotherCell(t *testing.T) {
 func TestOtherCellOnFewerMachines(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
 		read := func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), client.MostAbsence/3)
-			defer cancel()
+			ctx := timeout(t, client.MostAbsence/3)
 			_, err := c.ReadLock(ctx, "/a")
 			return err
 		}
-		if err := read(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, read())
 		tc.kill("r2")
 		tc.kill("r3")
 		for range 2 { // the cell returns, and is lost again
@@ -118,9 +107,7 @@ func TestOtherCellOnFewerMachines(t *testing.T) {
 				t.Errorf("soon: %v", err)
 			}
 			tc.set(func() { cells["r1"] = "old" })
-			if err := read(); err != nil {
-				t.Error(err)
-			}
+			must(t, read())
 		}
 		tc.set(func() { cells["r1"] = "new" })
 		began, err := time.Now(), error(nil)
@@ -137,9 +124,7 @@ func TestAnyCell(t *testing.T) {
 	inCells(t, true, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
 		for _, cell := range []string{"old", "new"} {
 			tc.set(func() { cells["r1"], cells["r2"], cells["r3"] = cell, cell, cell })
-			if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-				t.Error(err)
-			}
+			must(t, second(c.ReadLock(t.Context(), "/a")))
 		}
 	})
 }
@@ -148,13 +133,10 @@ func TestAnyCell(t *testing.T) {
 // for instance if a proxy removes the header.
 func TestStreamOfAnotherCell(t *testing.T) {
 	inCells(t, false, func(t *testing.T, tc *testCell, c *client.Client, cells map[string]string) {
-		if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(c.ReadLock(t.Context(), "/a")))
 		tc.script(sse(lockapi.StreamBookmark, 9, lockapi.Bookmark{Revision: 9, Cell: "new"}))
 		tc.set(func() { cells["r1"], cells["r2"], cells["r3"] = "", "", "" })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := timeout(t, time.Minute)
 		for e, err := range c.Watch(ctx, 1) {
 			if !errors.Is(err, client.ErrOtherCell) {
 				t.Errorf("%+v, %v", e, err)

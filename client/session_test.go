@@ -19,9 +19,7 @@ import (
 func open(t *testing.T, c *client.Client, opts ...client.SessionOption) *client.Session {
 	t.Helper()
 	s, err := c.NewSession(t.Context(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -33,9 +31,7 @@ func open(t *testing.T, c *client.Client, opts ...client.SessionOption) *client.
 func lock(t *testing.T, s *client.Session, path string, opts ...client.LockOption) *client.Held {
 	t.Helper()
 	h, err := s.Lock(t.Context(), path, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return h
 }
 
@@ -51,6 +47,40 @@ func wantErr(t *testing.T, got, want error) {
 	if !errors.Is(got, want) {
 		t.Fatalf("error is %v, want %v", got, want)
 	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// second returns the error of a call with a result.
+func second[T any](_ T, err error) error { return err }
+
+// wantWithin checks how long ago something began.
+func wantWithin(t *testing.T, began time.Time, most time.Duration) {
+	t.Helper()
+	if took := time.Since(began); took > most {
+		t.Errorf("it took %s, want at most %s", took, most)
+	}
+}
+
+// wantAtMost checks a number of events.
+func wantAtMost[N int | int64](t *testing.T, got, most N, events string) {
+	t.Helper()
+	if got > most {
+		t.Errorf("%d %s, want at most %d", got, events, most)
+	}
+}
+
+// timeout returns a context that ends after d, or with the test.
+func timeout(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func wantTokens(t *testing.T, tc *testCell, path string, want ...uint64) {
@@ -83,7 +113,7 @@ func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.set(func() { tc.latency = time.Second })
 		var answers atomic.Int32
-		tc.set(func() { tc.drop = func(*http.Request) bool { return answers.Add(1) == 1 } })
+		tc.dropIf(func(*http.Request) bool { return answers.Add(1) == 1 })
 		s := open(t, c, client.Name("twice"))
 		opened := time.Since(tc.start)
 		if opened < 4*time.Second {
@@ -106,9 +136,8 @@ func TestNewSessionAfterALongOutage(t *testing.T) {
 	for _, away := range []time.Duration{5 * time.Second, 11 * time.Second, 13 * time.Second, 2 * time.Minute} {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			end := time.Now().Add(away)
-			tc.set(func() { // each call opens a session, and its answer gets lost
-				tc.drop = func(*http.Request) bool { return time.Now().Before(end) }
-			})
+			// each call opens a session, and its answer gets lost
+			tc.dropIf(func(*http.Request) bool { return time.Now().Before(end) })
 			s := open(t, c)
 			tc.set(func() { tc.drop = nil })
 			wantState(t, s, client.Safe)
@@ -147,40 +176,22 @@ func TestKeepaliveCountsFromSendingPlusHeld(t *testing.T) {
 	})
 }
 
-func TestSessionLivesOn(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		s := open(t, c)
-		h := lock(t, s, "/a")
-		time.Sleep(10 * time.Minute)
-		wantState(t, s, client.Safe)
-		if h.Err() != nil || h.Remaining() < 3*time.Second {
-			t.Errorf("hold: %v, remaining %s", h.Err(), h.Remaining())
-		}
-		if n := tc.count(isKeepalive); n > 90 {
-			t.Errorf("%d keepalives in 10 minutes, want about 75", n)
-		}
-		wantTokens(t, tc, "/a", h.Token())
-	})
-}
-
 // A session survives a black-holed master, even with the shortest ttl.
 func TestShortSessionSurvivesBlackHole(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 12 * time.Second, time.Minute} {
-		t.Run(ttl.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				s := open(t, c, client.TTL(ttl))
-				h := lock(t, s, "/a")
-				time.Sleep(ttl)
-				tc.silence("r1", true)
-				tc.Elect("r2")
-				time.Sleep(5 * ttl)
-				if s.State() != client.Safe || h.Err() != nil {
-					t.Errorf("session %s, hold %v, after r1 fell silent and r2 was elected", s.State(), h.Err())
-				}
-				if s.Epoch() != 2 {
-					t.Errorf("epoch is %d, want 2", s.Epoch())
-				}
-			})
+		subBubble(t, ttl.String(), func(t *testing.T, tc *testCell, c *client.Client) {
+			s := open(t, c, client.TTL(ttl))
+			h := lock(t, s, "/a")
+			time.Sleep(ttl)
+			tc.silence("r1", true)
+			tc.Elect("r2")
+			time.Sleep(5 * ttl)
+			if s.State() != client.Safe || h.Err() != nil {
+				t.Errorf("session %s, hold %v, after r1 fell silent and r2 was elected", s.State(), h.Err())
+			}
+			if s.Epoch() != 2 {
+				t.Errorf("epoch is %d, want 2", s.Epoch())
+			}
 		})
 	}
 }
@@ -192,18 +203,16 @@ func TestKeepaliveThatIsSentOnKeepsToTheLease(t *testing.T) {
 	for first := time.Second; first < 9*time.Second; first += 2 * time.Second {
 		for _, later := range [][]time.Duration{{}, {time.Second}, {time.Second, time.Second}, {2 * time.Second, 2 * time.Second, 2 * time.Second}} {
 			pauses := append([]time.Duration{first}, later...)
-			t.Run(fmt.Sprint(pauses), func(t *testing.T) {
-				bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-					h := lock(t, open(t, c), "/a")
-					for i, d := range pauses {
-						time.Sleep(d)
-						tc.Elect([]string{"r2", "r3", "r1"}[i%3])
-					}
-					time.Sleep(24 * time.Second)
-					if h.Err() != nil {
-						t.Errorf("the hold ended, though a master was in office all the time: %v", h.Err())
-					}
-				})
+			subBubble(t, fmt.Sprint(pauses), func(t *testing.T, tc *testCell, c *client.Client) {
+				h := lock(t, open(t, c), "/a")
+				for i, d := range pauses {
+					time.Sleep(d)
+					tc.Elect([]string{"r2", "r3", "r1"}[i%3])
+				}
+				time.Sleep(24 * time.Second)
+				if h.Err() != nil {
+					t.Errorf("the hold ended, though a master was in office all the time: %v", h.Err())
+				}
 			})
 		}
 	}
@@ -236,18 +245,14 @@ func TestJeopardyAndRecovery(t *testing.T) {
 		wantErr(t, h.Err(), client.ErrJeopardy) // a hold that has ended stays ended
 
 		again, err := h.Resume(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if again.Token() != h.Token() || again.Handle() != h.Handle() || again.Err() != nil || again == h {
 			t.Errorf("resumed: token %d, was %d; err %v", again.Token(), h.Token(), again.Err())
 		}
 		if same, err := h.Resume(t.Context()); same != again || err != nil {
 			t.Errorf("resumed twice: %p, %v; want %p", same, err, again)
 		}
-		if err := h.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, h.Unlock(t.Context()))
 		wantErr(t, again.Err(), client.ErrUnlocked)
 		wantTokens(t, tc, "/a")
 		_, err = again.Resume(t.Context())
@@ -322,53 +327,7 @@ func TestExpiryAfterGrace(t *testing.T) {
 		wantErr(t, err, client.ErrSessionExpired)
 		_, err = h.Resume(t.Context())
 		wantErr(t, err, client.ErrSessionExpired)
-		if err := s.Close(t.Context()); err != nil {
-			t.Errorf("closing an expired session: %v", err)
-		}
-	})
-}
-
-// The session reads the clock, so a timer that the machine's sleep delayed does
-// no harm.
-func TestSuspend(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-		var asleep atomic.Int64
-		c, err := client.Config{URLs: []string{"http://r1"}, Transport: tc, Clock: func() time.Duration { return time.Since(tc.start) + time.Duration(asleep.Load()) }}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		s := open(t, c)
-		h := lock(t, s, "/a")
-		asleep.Store(int64(13 * time.Second))
-		wantErr(t, h.Err(), client.ErrJeopardy)
-		if s.Remaining() != 0 || h.Remaining() != 0 || s.State() != client.Jeopardy {
-			t.Errorf("remaining %s, state %s after a sleep of 13 s", s.Remaining(), s.State())
-		}
-		asleep.Add(int64(time.Hour))
-		time.Sleep(client.WakeEvery)
-		synctest.Wait()
-		select {
-		case <-s.Done():
-		default:
-			t.Errorf("state is %s a second after a long sleep", s.State())
-		}
-	})
-}
-
-func TestSessionKilledInTheCell(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		s := open(t, c)
-		h := lock(t, s, "/a")
-		if err := admin.New(c).KillSession(t.Context(), s.ID()); err != nil {
-			t.Fatal(err)
-		}
-		<-s.Done()
-		wantErr(t, s.Err(), client.ErrSessionExpired)
-		wantErr(t, h.Err(), client.ErrSessionExpired)
-		if got := tc.now(); got > 2*time.Second {
-			t.Errorf("noticed at %s", got)
-		}
+		must(t, s.Close(t.Context()))
 	})
 }
 
@@ -378,15 +337,31 @@ func TestCloseFreesAtOnce(t *testing.T) {
 		h := lock(t, s, "/a")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close(ctx))
 		wantErr(t, s.Err(), client.ErrSessionClosed)
 		wantErr(t, h.Err(), client.ErrSessionClosed)
 		wantTokens(t, tc, "/a")
 		wantErr(t, h.Unlock(t.Context()), client.ErrSessionClosed)
 		if _, err := admin.New(c).ReadSession(t.Context(), s.ID()); !errors.Is(err, client.ErrSessionNotFound) {
 			t.Errorf("the session is still there: %v", err)
+		}
+	})
+}
+
+// The session reads the clock, so a timer that the machine's sleep delayed does
+// no harm.
+func TestSuspend(t *testing.T) {
+	onLaptop(t, func(t *testing.T, l *laptop, h *client.Held) {
+		s := h.Session()
+		l.sleep(13 * time.Second)
+		if s.Remaining() != 0 || s.State() != client.Jeopardy {
+			t.Errorf("remaining %s, state %s after a sleep of 13 s", s.Remaining(), s.State())
+		}
+		l.sleep(time.Hour)
+		time.Sleep(client.WakeEvery)
+		synctest.Wait()
+		if !closed(s.Done()) {
+			t.Errorf("state is %s a second after a long sleep", s.State())
 		}
 	})
 }
@@ -398,13 +373,10 @@ func TestCloseWithoutCell(t *testing.T) {
 		tc.kill("r1")
 		tc.kill("r2")
 		tc.kill("r3")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := timeout(t, time.Second)
 		began := time.Now()
 		wantErr(t, s.Close(ctx), client.ErrNoMaster)
-		if got := time.Since(began); got > client.ReleaseTime+client.MostPause {
-			t.Errorf("close took %s", got)
-		}
+		wantWithin(t, began, client.ReleaseTime+client.MostPause)
 	})
 }
 
@@ -449,9 +421,7 @@ func TestStateStrings(t *testing.T) {
 func TestStrayIsReleasedUntilItIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		if err := lock(t, s, "/b").Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lock(t, s, "/b").Unlock(t.Context()))
 		time.Sleep(time.Second)
 		tc.acquire(s, "/a", s.Prefix()+"zz") // a late request of the session
 		tc.lose(func(r *http.Request) bool { return r.Method == http.MethodDelete })
@@ -465,8 +435,6 @@ func TestStrayIsReleasedUntilItIsGone(t *testing.T) {
 		wantTokens(t, tc, "/a")
 		before := tc.count(isKeepalive)
 		time.Sleep(time.Minute)
-		if n := tc.count(isKeepalive) - before; n > 10 {
-			t.Errorf("%d keepalives in a minute", n)
-		}
+		wantAtMost(t, tc.count(isKeepalive)-before, 10, "keepalives in a minute")
 	})
 }

@@ -48,9 +48,7 @@ func TestSeveralLocks(t *testing.T) {
 		wantHolders(t, tc, 0, 1, "/a", "/c")
 		_, err = open(t, c).TryLock(t.Context(), "/c")
 		wantErr(t, err, client.ErrLockHeld)
-		if err := first.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, first.Unlock(t.Context()))
 		waiting.Wait()
 		wantHolders(t, tc, 1, 0, "/a", "/b", "/c")
 		all := held.Sequencers()
@@ -60,9 +58,7 @@ func TestSeveralLocks(t *testing.T) {
 				t.Errorf("sequencer %d is %q: %v", i, all[i], err)
 			}
 		}
-		if _, err := c.Put(t.Context(), "/file", []byte("x"), client.While(held)); err != nil {
-			t.Error(err)
-		}
+		must(t, second(c.Put(t.Context(), "/file", []byte("x"), client.While(held))))
 		if r, err := c.Txn().If(client.WhenHeld(held)).Then(client.OpPut("/file", []byte("y"))).Commit(t.Context()); err != nil || !r.Succeeded {
 			t.Error(r, err)
 		}
@@ -72,9 +68,7 @@ func TestSeveralLocks(t *testing.T) {
 				t.Errorf("the transaction does not name %s", sequencer)
 			}
 		}
-		if err := held.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, held.Unlock(t.Context()))
 		wantErr(t, held.Unlock(t.Context()), nil)
 		wantErr(t, held.Err(), client.ErrUnlocked)
 		wantHolders(t, tc, 0, 0, "/a", "/b", "/c")
@@ -235,10 +229,8 @@ func TestSeveralLocksBeginAnew(t *testing.T) {
 			})
 			time.Sleep(time.Second)
 			var once atomic.Bool
-			tc.set(func() {
-				tc.drop = func(q *http.Request) bool {
-					return q.Method == http.MethodPut && strings.HasSuffix(q.URL.Path, "/a") && once.CompareAndSwap(false, true)
-				}
+			tc.dropIf(func(q *http.Request) bool {
+				return q.Method == http.MethodPut && strings.HasSuffix(q.URL.Path, "/a") && once.CompareAndSwap(false, true)
 			})
 			wantErr(t, first.Unlock(t.Context()), nil)
 			path := "/a"
@@ -261,14 +253,12 @@ func TestUnlockOfSeveralReportsALoss(t *testing.T) {
 		s := open(t, c)
 		h := lock(t, s, "/a", client.With("/b"))
 		var once atomic.Bool
-		tc.set(func() {
-			tc.drop = func(q *http.Request) bool {
-				if q.Method == http.MethodDelete && once.CompareAndSwap(false, true) {
-					tc.ReleaseByForce("/b")
-					return true
-				}
-				return false
+		tc.dropIf(func(q *http.Request) bool {
+			if q.Method == http.MethodDelete && once.CompareAndSwap(false, true) {
+				tc.ReleaseByForce("/b")
+				return true
 			}
+			return false
 		})
 		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
 	})

@@ -12,44 +12,38 @@ import (
 // intervals of the session's keepalives.
 func TestKeepaliveNoticesASilentReplica(t *testing.T) {
 	for _, ttl := range []time.Duration{3 * time.Second, 12 * time.Second, 45 * time.Second} {
-		t.Run(ttl.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				holder := open(t, tc.admin, client.TTL(time.Minute))
-				held := lock(t, holder, "/a")
-				s := open(t, c, client.TTL(ttl))
-				granted, seen := make(chan time.Time, 1), make(chan time.Time, 1)
-				go func() {
-					if _, err := s.Lock(t.Context(), "/a"); err != nil {
-						t.Error(err)
+		subBubble(t, ttl.String(), func(t *testing.T, tc *testCell, c *client.Client) {
+			holder := open(t, tc.admin, client.TTL(time.Minute))
+			held := lock(t, holder, "/a")
+			s := open(t, c, client.TTL(ttl))
+			granted, seen := make(chan time.Time, 1), make(chan time.Time, 1)
+			go func() {
+				if _, err := s.Lock(t.Context(), "/a"); err != nil {
+					t.Error(err)
+				}
+				granted <- time.Now()
+			}()
+			from, err := c.Revision(t.Context())
+			must(t, err)
+			go func() {
+				for e := range c.Watch(t.Context(), from, client.OfType(lockapi.EventLockReleased)) {
+					if e.Path == "/a" {
+						seen <- time.Now()
+						return
 					}
-					granted <- time.Now()
-				}()
-				from, err := c.Revision(t.Context())
-				if err != nil {
-					t.Fatal(err)
 				}
-				go func() {
-					for e := range c.Watch(t.Context(), from, client.OfType(lockapi.EventLockReleased)) {
-						if e.Path == "/a" {
-							seen <- time.Now()
-							return
-						}
-					}
-				}()
-				time.Sleep(ttl)
-				tc.silence(tc.Master(), true)
-				time.Sleep(ttl / 100)
-				if err := held.Unlock(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				free, soon := time.Now(), 2*ttl*2/3
-				if d := (<-granted).Sub(free); d > soon {
-					t.Errorf("the waiter learned of its grant after %s", d)
-				}
-				if d := (<-seen).Sub(free); d > soon {
-					t.Errorf("the watch went on after %s", d)
-				}
-			})
+			}()
+			time.Sleep(ttl)
+			tc.silence(tc.Master(), true)
+			time.Sleep(ttl / 100)
+			must(t, held.Unlock(t.Context()))
+			free, soon := time.Now(), 2*ttl*2/3
+			if d := (<-granted).Sub(free); d > soon {
+				t.Errorf("the waiter learned of its grant after %s", d)
+			}
+			if d := (<-seen).Sub(free); d > soon {
+				t.Errorf("the watch went on after %s", d)
+			}
 		})
 	}
 }

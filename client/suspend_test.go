@@ -26,11 +26,7 @@ func onLaptop(t *testing.T, test func(*testing.T, *laptop, *client.Held)) {
 	t.Helper()
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
 		l := &laptop{tc: tc}
-		c, err := client.Config{URLs: []string{"http://r1"}, Transport: tc, Clock: l.now, OnlyURLs: true}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
+		c := newClient(t, client.Config{URLs: []string{"http://r1"}, Transport: tc, Clock: l.now, OnlyURLs: true})
 		h := lock(t, open(t, c), "/a")
 		time.Sleep(100 * time.Millisecond)
 		test(t, l, h)
@@ -108,9 +104,7 @@ func TestContextHasValues(t *testing.T) {
 	type key struct{}
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		h, err := open(t, c).Lock(context.WithValue(t.Context(), key{}, "trace"), "/a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := h.Context().Value(key{}); got != "trace" {
 			t.Errorf("the value is %v", got)
 		}

@@ -30,9 +30,7 @@ type authority struct{ *certs.Authority }
 func newAuthority(t *testing.T) authority {
 	t.Helper()
 	a, err := certs.NewAuthority("test", time.Now().AddDate(1, 0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return authority{a}
 }
 
@@ -48,9 +46,7 @@ func (a authority) pair(t *testing.T, l certs.Leaf) tls.Certificate {
 		l.Ends = time.Now().Add(time.Hour)
 	}
 	leaf, key, err := a.Issue(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
 }
 
@@ -91,13 +87,9 @@ func TestTLS(t *testing.T) {
 	for _, given := range []string{url, strings.TrimPrefix(url, "https://")} {
 		conns.Store(0)
 		c, err := client.Config{URLs: []string{given}, TLS: own}.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for range 5 {
-			if _, err := c.ReadLock(t.Context(), "/a"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(c.ReadLock(t.Context(), "/a")))
 			if who := <-callers; who != "HTTP/1.1 billing" {
 				t.Errorf("the server received %q", who)
 			}
@@ -140,12 +132,8 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			// The first failed attempt cancels the call.
-			c, err := client.Config{URLs: []string{url}, Logger: atFailure(cancel), TLS: test.client}.New()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
-			_, err = admin.New(c).Transfer(ctx, "")
+			c := newClient(t, client.Config{URLs: []string{url}, Logger: atFailure(cancel), TLS: test.client})
+			_, err := admin.New(c).Transfer(ctx, "")
 			if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, client.ErrNoMaster) || errors.Is(err, client.ErrOutcomeUnknown) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
@@ -216,18 +204,11 @@ func TestTLSThatChanges(t *testing.T) {
 	var now atomic.Pointer[tls.Config]
 	now.Store(config(before))
 	first, second := server(before), server(after)
-	c, err := client.Config{URLs: []string{first}, TLSSource: now.Load}.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	defer c.Close()
+	c := newClient(t, client.Config{URLs: []string{first}, TLSSource: now.Load})
 	read := func(url string) {
 		t.Helper()
 		for _, direct := range []bool{true, false} {
-			if err := c.ReadAt(t.Context(), url, direct); err != nil {
-				t.Error(err)
-			}
+			must(t, c.ReadAt(t.Context(), url, direct))
 		}
 	}
 	read(first)
@@ -261,11 +242,7 @@ func TestCertificatesOfKeptConnections(t *testing.T) {
 	t.Cleanup(s.Close)
 	old, young := ca.pair(t, certs.Leaf{Name: "old", Client: true}), ca.pair(t, certs.Leaf{Name: "new", Client: true})
 	present := old
-	c, err := client.Config{URLs: []string{s.URL}, TLS: &tls.Config{RootCAs: ca.pool(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &present, nil }}}.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
+	c := newClient(t, client.Config{URLs: []string{s.URL}, TLS: &tls.Config{RootCAs: ca.pool(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &present, nil }}})
 	read := func(now bool, own tls.Certificate, want error, calls, connections int) {
 		t.Helper()
 		mu.Lock()

@@ -18,9 +18,7 @@ func TestTransaction(t *testing.T) {
 		h := lock(t, s, "/primary")
 		stat := mustPut(t, c, "/a", "one")
 		var lost atomic.Int64
-		tc.set(func() {
-			tc.drop = func(r *http.Request) bool { return r.Method == http.MethodPost && lost.Add(1)%3 != 0 }
-		})
+		tc.dropIf(func(r *http.Request) bool { return r.Method == http.MethodPost && lost.Add(1)%3 != 0 })
 		got, err := s.Txn().
 			If(client.WhenRevision("/a", stat.Revision), client.WhenAbsent("/b"), client.WhenPresent("/a"), client.WhenHeld(h), client.WhenSequencer(h.Sequencer())).
 			Then(client.OpPut("/a", []byte("two")), client.OpCreate("/b", []byte{0xff}), client.OpCreateSequential("/q/", nil), client.OpGet("/b"), client.OpDelete("/a"), client.OpDelete("/c"), client.OpGet("/c")).

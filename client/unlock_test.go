@@ -22,23 +22,19 @@ func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 		"is no master":        {func(*testCell) {}, client.ErrLockLost},
 		"is silent":           {func(tc *testCell) { tc.silence("r1", true) }, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				s := open(t, c)
-				h := lock(t, s, "/a")
-				tc.set(func() { tc.withoutEvents = true })
-				if _, err := admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
-					t.Fatal(err)
-				}
-				test.fail(tc)
-				tc.Elect("r2")
-				if err := h.Unlock(t.Context()); err != test.want {
-					t.Errorf("unlock: %v, want %v", err, test.want)
-				}
-				if check, err := c.CheckSequencer(t.Context(), h.Sequencer()); err != nil || check.Valid {
-					t.Errorf("check: %+v, %v", check, err)
-				}
-			})
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			s := open(t, c)
+			h := lock(t, s, "/a")
+			tc.set(func() { tc.withoutEvents = true })
+			must(t, second(admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0)))
+			test.fail(tc)
+			tc.Elect("r2")
+			if err := h.Unlock(t.Context()); err != test.want {
+				t.Errorf("unlock: %v, want %v", err, test.want)
+			}
+			if check, err := c.CheckSequencer(t.Context(), h.Sequencer()); err != nil || check.Valid {
+				t.Errorf("check: %+v, %v", check, err)
+			}
 		})
 	}
 }
@@ -54,9 +50,7 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 			s.AskAgain()
 		}
 		h := lock(t, s, "/a")
-		if _, err := admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0)))
 		time.AfterFunc(time.Millisecond, news)
 		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
 
@@ -64,12 +58,8 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 		tc.silence("r1", true)
 		time.AfterFunc(time.Second, func() { tc.silence("r1", false); news() })
 		began := time.Now()
-		if err := h.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if got := time.Since(began); got > time.Second+client.LateAnswer+100*time.Millisecond {
-			t.Errorf("it took %s", got)
-		}
+		must(t, h.Unlock(t.Context()))
+		wantWithin(t, began, time.Second+client.LateAnswer+100*time.Millisecond)
 	})
 }
 
@@ -86,9 +76,7 @@ func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 		began := time.Now()
 		tc.ReleaseByForce("/a")
 		wantDone(t, h)
-		if got := time.Since(began); got > 2*tc.latency {
-			t.Errorf("it took %s", got)
-		}
+		wantWithin(t, began, 2*tc.latency)
 		wantErr(t, context.Cause(h.Context()), client.ErrLockLost)
 		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
 
@@ -100,15 +88,13 @@ func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 		wantDone(t, h)
 		wantErr(t, h.Err(), client.ErrLockLost)
 
-		tc.set(func() {
-			tc.drop = func(q *http.Request) bool {
-				if q.Method == http.MethodPut {
-					tc.set(func() { tc.drop = nil })
-					tc.ReleaseByForce("/a")
-					time.Sleep(time.Second)
-				}
-				return false
+		tc.dropIf(func(q *http.Request) bool {
+			if q.Method == http.MethodPut {
+				tc.set(func() { tc.drop = nil })
+				tc.ReleaseByForce("/a")
+				time.Sleep(time.Second)
 			}
+			return false
 		})
 		h = lock(t, s, "/a")
 		wantDone(t, h)

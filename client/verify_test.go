@@ -191,9 +191,7 @@ func TestReleaseThatIsNotBelieved(t *testing.T) {
 		l.stop()
 		time.Sleep(5 * time.Second)
 		wantTokens(t, l.testCell, "/a")
-		if err := h.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, h.Unlock(t.Context()))
 	})
 }
 

@@ -16,27 +16,25 @@ import (
 // released, also by TryLock.
 func TestWaitBoundsTheJeopardy(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"Lock": 3 * time.Second, "TryLock": 0} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				s := open(t, c)
-				other := open(t, tc.client(t)) // its calls get through
-				tc.lose(func(r *http.Request) bool {
-					return isKeepaliveRequest(r) && r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive"
-				})
-				<-s.Changed()
-				wantState(t, s, client.Jeopardy)
-				tc.Elect("r1") // gives the session a whole ttl
-				began := time.Now()
-				_, err := s.Lock(t.Context(), "/a", client.Wait(wait))
-				wantErr(t, err, client.ErrJeopardy)
-				wantErr(t, err, client.ErrNoMaster)
-				if got, most := time.Since(began), wait+client.WaitSlack+client.SettleTime; got < wait || got > most {
-					t.Errorf("it took %s, want %s to %s", got, wait, most)
-				}
-				wantTokens(t, tc, "/a")
-				wantState(t, s, client.Jeopardy)
-				lock(t, other, "/a")
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			s := open(t, c)
+			other := open(t, tc.client(t)) // its calls get through
+			tc.lose(func(r *http.Request) bool {
+				return isKeepaliveRequest(r) && r.URL.Path == "/v1/sessions/"+s.ID()+"/keepalive"
 			})
+			<-s.Changed()
+			wantState(t, s, client.Jeopardy)
+			tc.Elect("r1") // gives the session a whole ttl
+			began := time.Now()
+			_, err := s.Lock(t.Context(), "/a", client.Wait(wait))
+			wantErr(t, err, client.ErrJeopardy)
+			wantErr(t, err, client.ErrNoMaster)
+			if got, most := time.Since(began), wait+client.WaitSlack+client.SettleTime; got < wait || got > most {
+				t.Errorf("it took %s, want %s to %s", got, wait, most)
+			}
+			wantTokens(t, tc, "/a")
+			wantState(t, s, client.Jeopardy)
+			lock(t, other, "/a")
 		})
 	}
 }
@@ -68,36 +66,32 @@ func TestWaitOverWhileMastershipMoves(t *testing.T) {
 		"silent": {func(r *http.Request) bool { return isPut(r) || r.Method == http.MethodGet }, true, client.ErrNoMaster},
 		"held":   {isPut, true, client.ErrLockHeld},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				a, b := open(t, c), open(t, c)
-				if test.held {
-					lock(t, a, "/a")
-				}
-				tc.lose(test.lost)
-				stop := make(chan bool)
-				go func() {
-					for every := time.NewTicker(100 * time.Millisecond); ; {
-						select {
-						case <-every.C:
-							b.AskAgain()
-						case <-stop:
-							return
-						}
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			a, b := open(t, c), open(t, c)
+			if test.held {
+				lock(t, a, "/a")
+			}
+			tc.lose(test.lost)
+			stop := make(chan bool)
+			go func() {
+				for every := time.NewTicker(100 * time.Millisecond); ; {
+					select {
+					case <-every.C:
+						b.AskAgain()
+					case <-stop:
+						return
 					}
-				}()
-				began := time.Now()
-				_, err := b.Lock(t.Context(), "/a", client.Wait(3*time.Second))
-				close(stop)
-				wantErr(t, err, test.want)
-				if got := time.Since(began); got > 3*time.Second+client.WaitSlack+2*client.SettleTime {
-					t.Errorf("it took %s", got)
 				}
-				if refused, ok := err.(*lockapi.Error); !ok || (len(refused.Holders) > 0) != (test.want == client.ErrLockHeld) {
-					t.Errorf("the error is %#v", err)
-				}
-				tc.lose(func(*http.Request) bool { return false })
-			})
+			}()
+			began := time.Now()
+			_, err := b.Lock(t.Context(), "/a", client.Wait(3*time.Second))
+			close(stop)
+			wantErr(t, err, test.want)
+			wantWithin(t, began, 3*time.Second+client.WaitSlack+2*client.SettleTime)
+			if refused, ok := err.(*lockapi.Error); !ok || (len(refused.Holders) > 0) != (test.want == client.ErrLockHeld) {
+				t.Errorf("the error is %#v", err)
+			}
+			tc.lose(func(*http.Request) bool { return false })
 		})
 	}
 }

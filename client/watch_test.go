@@ -84,9 +84,7 @@ func TestWatch(t *testing.T) {
 		now := watchFor(t, c, client.FromNow, client.EventContents())
 		time.Sleep(time.Second)
 		tc.put("/app/x", "one")
-		if _, err := c.Delete(t.Context(), "/a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(c.Delete(t.Context(), "/a")))
 		time.Sleep(time.Minute)
 		wantTold(t, all, tc.past(0, nil)...)
 		wantTold(t, later, tc.past(first, nil)...)
@@ -110,8 +108,7 @@ func TestWatchTellsWhatHappened(t *testing.T) {
 			}
 			break
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := timeout(t, time.Minute)
 		var last error
 		for _, err := range c.Watch(ctx, tc.revision()) {
 			last = err
@@ -165,7 +162,7 @@ func TestWatchResumes(t *testing.T) {
 func TestWatchFromNowMissesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.put("/a", "before")
-		tc.set(func() { tc.instead = mute })
+		tc.insteadBy(mute)
 		w := watchFor(t, c, client.FromNow)
 		time.Sleep(time.Second)
 		after := tc.put("/a", "after")
@@ -211,21 +208,19 @@ func TestWatchCompacted(t *testing.T) {
 		"one hangs":          func(tc *testCell) { tc.silence("r2", true) },
 		"as JSON":            func(tc *testCell) { noStreams(tc) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				change(tc)
-				after := tc.put("/a", "x")
-				oldest := tc.put("/a", "x")
-				tc.forget("r1", "r2", "r3")
-				w := watchFor(t, c, after)
-				time.Sleep(time.Minute)
-				last := tc.put("/a", "x")
-				time.Sleep(time.Minute)
-				wantTold(t, w, last)
-				if compacted, err := w.over(); err != nil || !slices.Equal(compacted, []lockapi.Compacted{{Oldest: oldest, Revision: oldest}}) {
-					t.Errorf("compacted %+v, %v", compacted, err)
-				}
-			})
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			change(tc)
+			after := tc.put("/a", "x")
+			oldest := tc.put("/a", "x")
+			tc.forget("r1", "r2", "r3")
+			w := watchFor(t, c, after)
+			time.Sleep(time.Minute)
+			last := tc.put("/a", "x")
+			time.Sleep(time.Minute)
+			wantTold(t, w, last)
+			if compacted, err := w.over(); err != nil || !slices.Equal(compacted, []lockapi.Compacted{{Oldest: oldest, Revision: oldest}}) {
+				t.Errorf("compacted %+v, %v", compacted, err)
+			}
 		})
 	}
 }
@@ -260,14 +255,12 @@ func TestWatchCompactedUnderWay(t *testing.T) {
 // noStreams makes the replicas answer in JSON, even if the request accepts a
 // stream.
 func noStreams(tc *testCell) {
-	tc.set(func() {
-		tc.instead = func(r *http.Request) *http.Response {
-			if r.Header.Get("Accept") != lockapi.TypeEventStream {
-				return nil
-			}
-			client.Sleep(r.Context(), tc.latency)
-			return reply(http.StatusOK, lockapi.EventList{})
+	tc.insteadBy(func(r *http.Request) *http.Response {
+		if r.Header.Get("Accept") != lockapi.TypeEventStream {
+			return nil
 		}
+		client.Sleep(r.Context(), tc.latency)
+		return reply(http.StatusOK, lockapi.EventList{})
 	})
 }
 
@@ -275,33 +268,29 @@ func noStreams(tc *testCell) {
 func TestWatchByPolls(t *testing.T) {
 	for name, change := range testrun.Table(t, 1, map[string]func(*testCell){
 		"no streams": noStreams,
-		"held up":    func(tc *testCell) { tc.set(func() { tc.instead = mute }) },
+		"held up":    func(tc *testCell) { tc.insteadBy(mute) },
 	}) {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-				change(tc)
-				c := tc.knowing(t, client.Config{}, tc.URLs()...)
-				w := watchFor(t, c, 0)
-				time.Sleep(time.Minute)
-				for i := range 100 {
-					tc.put("/a", "x")
-					if i == 50 {
-						tc.failOver("r2")
-					}
-					time.Sleep(time.Duration(i%5) * time.Second)
+		subBubble(t, name, func(t *testing.T, tc *testCell, _ *client.Client) {
+			change(tc)
+			c := tc.knowing(t, client.Config{}, tc.URLs()...)
+			w := watchFor(t, c, 0)
+			time.Sleep(time.Minute)
+			for i := range 100 {
+				tc.put("/a", "x")
+				if i == 50 {
+					tc.failOver("r2")
 				}
-				time.Sleep(2 * time.Minute)
-				wantTold(t, w, tc.past(0, nil)...)
-				calls := func(r sentRequest) bool { return !isLook(r) }
-				before, looks := tc.count(calls), tc.count(isLook)
-				time.Sleep(10 * time.Minute)
-				if n := tc.count(calls) - before; n > 70 {
-					t.Errorf("%d requests in ten idle minutes", n)
-				}
-				if n := tc.count(isLook) - looks; n < 10 || n > 20 {
-					t.Errorf("members were listed %d times in ten minutes", n)
-				}
-			})
+				time.Sleep(time.Duration(i%5) * time.Second)
+			}
+			time.Sleep(2 * time.Minute)
+			wantTold(t, w, tc.past(0, nil)...)
+			calls := func(r sentRequest) bool { return !isLook(r) }
+			before, looks := tc.count(calls), tc.count(isLook)
+			time.Sleep(10 * time.Minute)
+			wantAtMost(t, tc.count(calls)-before, 70, "requests in ten idle minutes")
+			if n := tc.count(isLook) - looks; n < 10 || n > 20 {
+				t.Errorf("members were listed %d times in ten minutes", n)
+			}
 		})
 	}
 }
@@ -336,28 +325,26 @@ func TestWatchLeavesWhoIsCutOff(t *testing.T) {
 		var cut string
 		before := tc.revision()
 		idle := sse(lockapi.StreamBookmark, tc.revision(), lockapi.Bookmark{Revision: tc.revision()})
-		tc.set(func() {
-			tc.instead = func(r *http.Request) *http.Response {
-				if cut == "" && r.URL.Path == lockapi.RouteEvents {
-					cut = r.URL.Host
-				}
-				if resp := lonely(cut)(r); resp != nil {
-					return resp
-				}
-				if r.URL.Path != lockapi.RouteEvents || r.URL.Host != cut {
-					return nil
-				}
-				body, w := io.Pipe()
-				go func() {
-					for r.Context().Err() == nil {
-						client.Sleep(r.Context(), 10*time.Second)
-						if _, err := io.WriteString(w, idle); err != nil {
-							return
-						}
-					}
-				}()
-				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {lockapi.TypeEventStream}}, Body: body}
+		tc.insteadBy(func(r *http.Request) *http.Response {
+			if cut == "" && r.URL.Path == lockapi.RouteEvents {
+				cut = r.URL.Host
 			}
+			if resp := lonely(cut)(r); resp != nil {
+				return resp
+			}
+			if r.URL.Path != lockapi.RouteEvents || r.URL.Host != cut {
+				return nil
+			}
+			body, w := io.Pipe()
+			go func() {
+				for r.Context().Err() == nil {
+					client.Sleep(r.Context(), 10*time.Second)
+					if _, err := io.WriteString(w, idle); err != nil {
+						return
+					}
+				}
+			}()
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {lockapi.TypeEventStream}}, Body: body}
 		})
 		w := watchFor(t, c, 0)
 		time.Sleep(time.Second)
@@ -391,37 +378,35 @@ func TestWatchRefusesLies(t *testing.T) {
 		"compacted in vain":    sse("compacted", 9, lockapi.Compacted{Oldest: 2, Revision: 9}),
 		"compacted back":       sse("compacted", 2, lockapi.Compacted{Oldest: 4, Revision: 2}),
 	}) {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-				tc.script(script, "r1", "r2")
-				w := watchFor(t, c, 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
-				time.Sleep(30 * time.Second)
-				for range 4 {
-					tc.put("/a", "x")
-				}
-				last := tc.put("/a", "x")
-				time.Sleep(30 * time.Second)
-				told := w.told()
-				if got := slices.Compact(slices.Sorted(slices.Values(told))); !slices.Equal(got, told) {
-					t.Errorf("yielded %v", told)
-				}
-				if told[len(told)-1] != last {
-					t.Errorf("yielded %v", told)
-				}
-				tc.script(script)
-				if strings.HasPrefix(script, good) {
-					return // each begins with a true event
-				}
-				before := tc.streams()
-				w = watchFor(t, tc.client(t), 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
-				time.Sleep(30 * time.Second)
-				_, err := w.over()
-				wantErr(t, err, client.ErrInternal)
-				wantTold(t, w)
-				if n := tc.streams() - before; n != 3 {
-					t.Errorf("%d streams began", n)
-				}
-			})
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			tc.script(script, "r1", "r2")
+			w := watchFor(t, c, 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
+			time.Sleep(30 * time.Second)
+			for range 4 {
+				tc.put("/a", "x")
+			}
+			last := tc.put("/a", "x")
+			time.Sleep(30 * time.Second)
+			told := w.told()
+			if got := slices.Compact(slices.Sorted(slices.Values(told))); !slices.Equal(got, told) {
+				t.Errorf("yielded %v", told)
+			}
+			if told[len(told)-1] != last {
+				t.Errorf("yielded %v", told)
+			}
+			tc.script(script)
+			if strings.HasPrefix(script, good) {
+				return // each begins with a true event
+			}
+			before := tc.streams()
+			w = watchFor(t, tc.client(t), 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
+			time.Sleep(30 * time.Second)
+			_, err := w.over()
+			wantErr(t, err, client.ErrInternal)
+			wantTold(t, w)
+			if n := tc.streams() - before; n != 3 {
+				t.Errorf("%d streams began", n)
+			}
 		})
 	}
 }
@@ -432,13 +417,11 @@ func TestWatchRefused(t *testing.T) {
 		tc.put("/a", "x")
 		var limit atomic.Int64
 		refuseWith := func(code lockapi.Code) {
-			tc.set(func() {
-				tc.instead = func(r *http.Request) *http.Response {
-					if r.URL.Path != lockapi.RouteEvents || limit.Add(-1) < 0 {
-						return nil
-					}
-					return refusal(lockapi.Errorf(code, "no"))
+			tc.insteadBy(func(r *http.Request) *http.Response {
+				if r.URL.Path != lockapi.RouteEvents || limit.Add(-1) < 0 {
+					return nil
 				}
+				return refusal(lockapi.Errorf(code, "no"))
 			})
 		}
 		for code, most := range map[lockapi.Code]int64{client.ErrInvalidArgument: 1, client.ErrTooMany: 3, client.ErrInternal: 3} {
@@ -460,9 +443,7 @@ func TestWatchRefused(t *testing.T) {
 		refuseWith(client.ErrNoMaster)
 		w := watchFor(t, c, 0)
 		time.Sleep(time.Minute)
-		if n := 1000 - limit.Load(); n > 200 {
-			t.Errorf("%d requests in a minute", n)
-		}
+		wantAtMost(t, 1000-limit.Load(), 200, "requests in a minute")
 		limit.Store(0)
 		time.Sleep(time.Minute)
 		wantTold(t, w, tc.past(0, nil)...)
