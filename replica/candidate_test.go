@@ -20,9 +20,7 @@ func TestNameOfAMemberElsewhere(t *testing.T) {
 		return []membership.Member{{ID: "r1", RaftAddr: at}}, nil
 	}
 	c, err := Prepare(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	for _, tc := range []struct {
 		at     string

@@ -153,9 +153,7 @@ func TestDivergedMasterIsLeftAlone(t *testing.T) {
 	same(t, next, others...) // each has what the other had of the master's sums
 	for i, r := range others {
 		stop(t, r)
-		if err := os.Remove(filepath.Join(r.opts.DataDir, "quarantined.txt")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(r.opts.DataDir, "quarantined.txt")))
 		others[i] = start(t, r.opts)
 	}
 	next, epoch = lead(t, others...)
@@ -290,13 +288,4 @@ func TestSuccessorTellsTheSum(t *testing.T) {
 func isSum(c state.Command, entry uint64, sum [sha256.Size]byte) bool {
 	op, ok := c.Operation.(*state.ReportSum)
 	return ok && op.Entry == entry && bytes.Equal(op.Sum, sum[:])
-}
-
-// TestThrottledSum is the state's hash.
-func TestThrottledSum(t *testing.T) {
-	t.Parallel()
-	s, _ := state.New().Apply(1, 1, state.Batch{LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenOffice{Term: 1, Master: "r1"}}}})
-	if sum, _ := throttledSum(s); sum != s.Hash() {
-		t.Errorf("%x, want %x", sum, s.Hash())
-	}
 }

@@ -129,41 +129,39 @@ func TestLeaderWhoseDiskHangsIsReplaced(t *testing.T) {
 	}
 }
 
-// TestLeaderWhoseLoopHangsIsReplaced: heartbeats would continue, from
+// TestLeaderThatHangsIsReplaced: the hanging step may be the loop of the library
+// or one that a caller added. In the first case heartbeats would continue, from
 // goroutines of their own, and the leader could not notice that it no longer
 // leads.
-func TestLeaderWhoseLoopHangsIsReplaced(t *testing.T) {
-	t.Parallel()
-	all, disks := startSlow(t)
-	old, epoch := lead(t, all...)
-	write(t, old, epoch, "a", 5)
-	disks[old].hangLoop()
-	_ = old.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("late")}})
-	next, epoch2 := lead(t, without(all, old)...)
-	// The loop waits for a write; either step may be reported first.
-	if h := old.opts.Progress.Hangs(old.opts.MasterLease); h == nil || h.Step != "raft" && h.Step != "disk" {
-		t.Errorf("the old leader says %v", h)
-	}
-	disks[old].goOn()
-	write(t, next, epoch2, "b", 5)
-	same(t, next, all...)
-}
-
-// TestLeaderThatHangsIsReplaced: the hanging step may also be one that a caller
-// added.
 func TestLeaderThatHangsIsReplaced(t *testing.T) {
-	t.Parallel()
-	all := startAll(t, options(t, 3)...)
-	old, epoch := lead(t, all...)
-	step := old.opts.Progress.Step("answer")
-	step.Begin()
-	next, epoch2 := lead(t, without(all, old)...)
-	if epoch2 <= epoch {
-		t.Errorf("epoch %d after %d", epoch2, epoch)
+	for name, hang := range map[string]func(*Replica, *slowLog) (goOn func()){
+		"loop": func(_ *Replica, disk *slowLog) func() { disk.hangLoop(); return disk.goOn },
+		"caller": func(r *Replica, _ *slowLog) func() {
+			step := r.opts.Progress.Step("answer")
+			step.Begin()
+			return step.End
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, disks := startSlow(t)
+			old, epoch := lead(t, all...)
+			write(t, old, epoch, "a", 5)
+			goOn := hang(old, disks[old])
+			_ = old.Submit(state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{open("late")}})
+			next, epoch2 := lead(t, without(all, old)...)
+			// The loop waits for a write; either step may be reported first.
+			if h := old.opts.Progress.Hangs(old.opts.MasterLease); h == nil || name == "loop" && h.Step != "raft" && h.Step != "disk" {
+				t.Errorf("the old leader says %v", h)
+			}
+			if epoch2 <= epoch {
+				t.Errorf("epoch %d after %d", epoch2, epoch)
+			}
+			goOn()
+			write(t, next, epoch2, "b", 5)
+			same(t, next, all...)
+		})
 	}
-	step.End()
-	write(t, next, epoch2, "a", 5)
-	same(t, next, all...)
 }
 
 // TestLeaderCountsItsDiskLast: while its disk hangs, and before it falls silent
@@ -214,21 +212,9 @@ func snapshotsOf(t *testing.T, r *Replica) []*raft.SnapshotMeta {
 	return metas
 }
 
-// TestFollowerWhoseDiskHangs: such a follower delays no write, and catches up.
-func TestFollowerWhoseDiskHangs(t *testing.T) {
-	t.Parallel()
-	all, disks := startSlow(t)
-	leader, epoch := lead(t, all...)
-	slow := without(all, leader)[0]
-	disks[slow].hang()
-	write(t, leader, epoch, "a", 30)
-	disks[slow].goOn()
-	write(t, leader, epoch, "b", 1)
-	same(t, leader, all...)
-}
-
 // TestAnswers: leader and followers answer when asked whether they work. A
-// replica with a hanging disk does not answer until the disk continues.
+// follower with a hanging disk does not answer until the disk continues. It
+// delays no write, and catches up.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	all, disks := startSlow(t)
@@ -238,7 +224,7 @@ func TestAnswers(t *testing.T) {
 	}
 	slow := without(all, leader)[0]
 	disks[slow].hang()
-	write(t, leader, epoch, "a", 1)
+	write(t, leader, epoch, "a", 30)
 	for hangs := false; !hangs; { // as soon as the entry has reached it
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		hangs = slow.Answers(ctx) != nil
@@ -266,6 +252,8 @@ func TestAnswers(t *testing.T) {
 
 	disks[slow].goOn()
 	must(t, slow.Answers(t.Context()))
+	write(t, leader, epoch, "b", 1)
+	same(t, leader, all...)
 }
 
 // TestDamageIsToldWhenItIsRead: an entry that a peer needs can no longer be

@@ -26,9 +26,7 @@ func newTestFSM(now *time.Duration, failed *error) *fsm {
 func logEntry(t *testing.T, index uint64, b state.Batch) *raft.Log {
 	t.Helper()
 	data, err := b.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &raft.Log{Index: index, Term: 1, Type: raft.LogCommand, Data: data}
 }
 
@@ -79,20 +77,14 @@ func TestSnapshotRestore(t *testing.T) {
 		f.Apply(l)
 	}
 	snap, err := f.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Apply(logEntry(t, 3, state.Batch{Epoch: 1, LeaseMS: 1000, Commands: []state.Command{open("c")}})) // during Persist
 	var file memSink
-	if err := snap.Persist(&file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, snap.Persist(&file))
 	snap.Release()
 	other := newTestFSM(&now, &failed)
 	raw := bytes.Clone(file.Bytes())
-	if err := other.Restore(io.NopCloser(&file.Buffer)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Restore(io.NopCloser(&file.Buffer)))
 	if s := other.current.Load(); s.SessionCount() != 2 || s.Index != 2 || s.Office.Master != "r1" {
 		t.Errorf("restored %d sessions at index %d", s.SessionCount(), s.Index)
 	}
@@ -115,9 +107,7 @@ func TestDamagedSnapshotChangesNothing(t *testing.T) {
 	f.Apply(twoEntries(t)[0])
 	before := f.current.Load()
 	var earlier bytes.Buffer
-	if err := before.Snapshot(&earlier); err != nil {
-		t.Fatal(err)
-	}
+	must(t, before.Snapshot(&earlier))
 	if err := f.Restore(io.NopCloser(bytes.NewReader([]byte("stout-state\x63...")))); err == nil || failed == nil {
 		t.Error("restored from a snapshot of an unknown version")
 	}
@@ -143,12 +133,8 @@ func TestEventsAreWhatWasApplied(t *testing.T) {
 		t.Fatalf("%v up to %d, %v", got, upTo, err)
 	}
 	var snapshot bytes.Buffer
-	if err := f.current.Load().Snapshot(&snapshot); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Restore(io.NopCloser(&snapshot)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.current.Load().Snapshot(&snapshot))
+	must(t, f.Restore(io.NopCloser(&snapshot)))
 	var gone *events.Compacted
 	if _, _, err := f.publisher.events.Read(0, events.Filter{}, 10); !errors.As(err, &gone) || gone.Oldest != 1 {
 		t.Errorf("before the restore: %v", err)

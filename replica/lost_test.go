@@ -95,30 +95,3 @@ func TestLostChangesAreReported(t *testing.T) {
 		})
 	}
 }
-
-// TestUncommittedEntriesAreReplaced: a follower replaces entries of a deposed
-// leader that no majority stored.
-func TestUncommittedEntriesAreReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cell := steered(t, 3)
-		defer cell.close()
-		a, epoch := lead(t, cell.all...)
-		write(t, a, epoch, "before", 5)
-		same(t, a, cell.all...)
-		cell.cut(a)
-		cell.alone(a, epoch, "lost")
-		next, epoch := lead(t, without(cell.all, a)...)
-		write(t, next, epoch, "instead", 5)
-		cell.restarted(a)
-		cell.link(cell.all...)
-		same(t, next, cell.all...)
-		time.Sleep(time.Minute) // virtual
-		for _, r := range cell.all {
-			select {
-			case err := <-r.Failed():
-				t.Errorf("%s ends: %v", r.ID(), err)
-			default:
-			}
-		}
-	})
-}

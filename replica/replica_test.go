@@ -2,11 +2,9 @@ package replica
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -99,9 +97,7 @@ func startAll(t *testing.T, opts ...Options) []*Replica {
 func start(t *testing.T, o Options) *Replica {
 	t.Helper()
 	r, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	closeAfter(t, r)
 	return r
 }
@@ -190,9 +186,7 @@ func write(t *testing.T, r *Replica, epoch uint64, prefix string, n int) {
 func dump(t *testing.T, s *state.State) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.Snapshot(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Snapshot(&b))
 	return b.Bytes()
 }
 
@@ -272,8 +266,7 @@ func TestOpenRefusals(t *testing.T) {
 	}
 }
 
-// TestThreeReplicas over TCP: commit, catch-up by snapshot, loss of the leader,
-// transfer.
+// TestThreeReplicas over TCP: commit, catch-up by snapshot, loss of the leader.
 func TestThreeReplicas(t *testing.T) {
 	t.Parallel()
 	all := startAll(t, options(t, 3)...)
@@ -317,28 +310,11 @@ func TestThreeReplicas(t *testing.T) {
 	if r := next.PromisedBefore(term); r > next.Now() || r < began-patience {
 		t.Errorf("r is %v at %v", r, next.Now())
 	}
-	write(t, next, epoch2, "c", 5)
-
-	other := without(rest, next)[0]
-	same(t, next, other)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := next.Transfer(ctx, "r9"); err == nil {
+	if err := next.Transfer(t.Context(), "r9"); err == nil {
 		t.Error("handed over to nobody")
 	}
-	until(t, "mastership is handed over", func() bool {
-		if _, leading := next.Leading(); leading {
-			_ = next.Transfer(ctx, other.ID()) // an election may fail; then it is tried again
-		}
-		_, leading := other.Leading()
-		return leading
-	})
-	third, epoch3 := lead(t, rest...)
-	if epoch3 <= epoch2 {
-		t.Errorf("epoch %d after %d", epoch3, epoch2)
-	}
-	write(t, third, epoch3, "d", 5)
-	same(t, third, rest...)
+	write(t, next, epoch2, "c", 5)
+	same(t, next, rest...)
 }
 
 func without(all []*Replica, one *Replica) []*Replica {
@@ -349,30 +325,6 @@ func without(all []*Replica, one *Replica) []*Replica {
 		}
 	}
 	return rest
-}
-
-// TestLostLogIsRefused: without its log a replica has forgotten its votes and
-// promises, and must not found the cell again under its id.
-func TestLostLogIsRefused(t *testing.T) {
-	t.Parallel()
-	o := options(t, 1)[0]
-	r := start(t, o)
-	lead(t, r)
-	stop(t, r)
-	if err := os.Remove(filepath.Join(o.DataDir, "raft.db")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(o.DataDir, "snapshots")); err != nil {
-		t.Fatal(err)
-	}
-	again, err := Open(o)
-	if err == nil {
-		stop(t, again)
-		t.Fatal("opened without its log")
-	}
-	if !strings.Contains(err.Error(), "has lost its log") {
-		t.Errorf("%q does not say that the log is lost", err)
-	}
 }
 
 // isDone reports whether opening a session created one.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,8 +110,6 @@ func TestCrashWhileFounding(t *testing.T) { // not parallel: it watches the disk
 	top := t.TempDir()
 	o.DataDir = filepath.Join(top, "data")
 	var left []string
-	wholly, data := disk.SyncFile, disk.SyncData
-	t.Cleanup(func() { disk.SyncFile, disk.SyncData = wholly, data })
 	keep := func() {
 		name := filepath.Join(t.TempDir(), "left")
 		if err := os.CopyFS(name, os.DirFS(o.DataDir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -118,11 +117,10 @@ func TestCrashWhileFounding(t *testing.T) { // not parallel: it watches the disk
 		}
 		left = append(left, name)
 	}
-	disk.SyncFile = func(f *os.File) error { keep(); return wholly(f) }
-	disk.SyncData = func(f *os.File) error { keep(); return data(f) }
+	stopWatching := beforeSyncs(t, keep)
 	id, err := saved(t).Found(o, 5000)
 	must(t, err)
-	disk.SyncFile, disk.SyncData = wholly, data
+	stopWatching()
 	keep()
 	empty, refused, whole := 0, 0, 0
 	for i, dir := range left {
@@ -149,6 +147,17 @@ func TestCrashWhileFounding(t *testing.T) { // not parallel: it watches the disk
 	if empty == 0 || refused == 0 || whole == 0 {
 		t.Errorf("%d were empty, %d refused, %d whole", empty, refused, whole)
 	}
+}
+
+// beforeSyncs calls a function before each sync of a file, until stop is called or
+// the test ends.
+func beforeSyncs(t *testing.T, do func()) (stop func()) {
+	wholly, data := disk.SyncFile, disk.SyncData
+	stop = sync.OnceFunc(func() { disk.SyncFile, disk.SyncData = wholly, data })
+	t.Cleanup(stop)
+	disk.SyncFile = func(f *os.File) error { do(); return wholly(f) }
+	disk.SyncData = func(f *os.File) error { do(); return data(f) }
+	return stop
 }
 
 // TestFloorOfTheClock is above what a cell can have given, and has room for
@@ -247,13 +256,6 @@ func TestRecoveryThatIsKilled(t *testing.T) {
 	next.DataDir = filepath.Join(top, "new")
 
 	var left []string
-	wholly, data := disk.SyncFile, disk.SyncData
-	hooked := true
-	t.Cleanup(func() {
-		if hooked {
-			disk.SyncFile, disk.SyncData = wholly, data
-		}
-	})
 	keep := func() {
 		left = append(left, filepath.Join(t.TempDir(), "left"))
 		must(t, os.CopyFS(left[len(left)-1], os.DirFS(top)))
@@ -261,11 +263,10 @@ func TestRecoveryThatIsKilled(t *testing.T) {
 	old, err := OpenStopped(o)
 	must(t, err)
 	keep()
-	disk.SyncFile = func(f *os.File) error { keep(); return wholly(f) }
-	disk.SyncData = func(f *os.File) error { keep(); return data(f) }
+	stopWatching := beforeSyncs(t, keep)
 	_, err = old.Move(next, 5000)
 	must(t, err)
-	disk.SyncFile, disk.SyncData, hooked = wholly, data, false
+	stopWatching()
 	keep()
 	must(t, old.Close())
 	t.Parallel() // beside others from here on

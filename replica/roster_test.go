@@ -102,9 +102,7 @@ func TestRemovedReplica(t *testing.T) {
 			t.Errorf("%s opens a connection", server)
 		}
 	}
-	if err := alone.CheckSender("r9/z"); err != nil {
-		t.Errorf("one that may be a member that it does not know yet: %v", err)
-	}
+	must(t, alone.CheckSender("r9/z"))
 	if alone.Member("r9/z") == nil {
 		t.Error("the word for others of one that it does not know counts")
 	}
@@ -149,9 +147,7 @@ func TestRemovedByTheRoster(t *testing.T) {
 	t.Parallel()
 	r := start(t, options(t, 1)[0])
 	lead(t, r)
-	if err := r.isReplaced(map[string]admission.Answer{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.isReplaced(map[string]admission.Answer{}))
 	r.enroll(func(l *admission.Roster) *admission.Roster { return l.Note(1<<20, []string{"r4/d"}, nil) })
 	if err := r.isReplaced(map[string]admission.Answer{}); !errors.Is(err, ErrRemoved) {
 		t.Errorf("its removal: %v", err)
@@ -282,12 +278,8 @@ func TestCardsOfTheRemoved(t *testing.T) {
 		Leads: true, Stored: admission.Stored{Term: 1 << 40, Index: 1 << 40},
 	}
 	answers := r.withoutRemoved(map[string]admission.Answer{"r4": {Info: card}})
-	if err := r.isReplaced(answers); err != nil {
-		t.Errorf("it is replaced: %v", err)
-	}
-	if err := r.forgets(answers); err != nil {
-		t.Errorf("it has forgotten: %v", err)
-	}
+	must(t, r.isReplaced(answers))
+	must(t, r.forgets(answers))
 	if r.CheckSender("r4/x") == nil {
 		t.Error("it believes what that one says of itself")
 	}

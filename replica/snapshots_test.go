@@ -178,14 +178,22 @@ func TestSnapshotsGone(t *testing.T) {
 	}
 }
 
-// TestLogGone: with its log a replica has lost its votes; the remaining
-// snapshots do not replace them.
+// TestLogGone: with its log a replica has lost its votes and promises; the
+// remaining snapshots do not replace them. It must not found the cell again
+// under its id, even without snapshots.
 func TestLogGone(t *testing.T) {
 	t.Parallel()
 	o, hash := aDataDir(t, 10)
 	must(t, os.Remove(filepath.Join(o.DataDir, boltlog.FileName)))
 	if !startOn(t, o, hash) {
 		t.Error("it was started without its votes")
+	}
+	must(t, os.RemoveAll(filepath.Join(o.DataDir, "snapshots")))
+	if r, err := Open(o); err == nil {
+		stop(t, r)
+		t.Error("it was started without its log and snapshots")
+	} else if !strings.Contains(err.Error(), "has lost its log") {
+		t.Errorf("%q does not say that the log is lost", err)
 	}
 	if _, err := os.Stat(filepath.Join(o.DataDir, boltlog.FileName)); err == nil {
 		t.Error("the refused start made another log")

@@ -49,34 +49,9 @@ func beyond(t *testing.T, n uint64, change func(l *raft.Log)) (away *Replica, tw
 	return away, two, leader, epoch, stale
 }
 
-// cut makes replicas take snapshots, and keep only the entries behind them.
-func cut(t *testing.T, all ...*Replica) {
-	t.Helper()
-	for _, r := range all {
-		must(t, r.raft.Snapshot().Error())
-		metas, err := r.stores.Snapshots.List()
-		must(t, err)
-		must(t, r.stores.Logs.DeleteRange(1, metas[0].Index))
-	}
-}
-
-// TestSnapshotThatEndsWithinStaleEntries: the follower installs the snapshot,
-// and keeps entries of an earlier leader where it ends.
-func TestSnapshotThatEndsWithinStaleEntries(t *testing.T) {
-	t.Parallel()
-	away, two, leader, epoch, stale := beyond(t, 7, func(*raft.Log) {})
-	write(t, leader, epoch, "b", 1)
-	same(t, leader, two...)
-	cut(t, two...)
-	if metas, _ := leader.stores.Snapshots.List(); metas[0].Index < stale || metas[0].Index >= stale+6 {
-		t.Fatalf("the snapshot ends at %d, and the stale entries are from %d on: the test shows nothing", metas[0].Index, stale)
-	}
-	write(t, leader, epoch, "c", raftstore.CacheSize) // what was cut is cached no more
-	same(t, leader, start(t, away.opts))
-}
-
-// TestOnlyVoterEndsWithinStaleEntries: as above, and without the follower
-// nothing can be committed, so that no later snapshot helps.
+// TestOnlyVoterEndsWithinStaleEntries: the follower installs the snapshot, and
+// keeps entries of an earlier leader where it ends. Without the follower nothing
+// can be committed, so that no later snapshot helps.
 func TestOnlyVoterEndsWithinStaleEntries(t *testing.T) {
 	t.Parallel()
 	for _, n := range []uint64{4, 7} { // the snapshot ends at the last of them, or before
@@ -85,7 +60,7 @@ func TestOnlyVoterEndsWithinStaleEntries(t *testing.T) {
 			away, two, leader, epoch, stale := beyond(t, n, func(*raft.Log) {})
 			write(t, leader, epoch, "b", 1)
 			same(t, leader, two...)
-			cut(t, two...)
+			snapshots(t, two...)
 			if metas, _ := leader.stores.Snapshots.List(); metas[0].Index < stale || metas[0].Index >= stale+n {
 				t.Fatalf("the snapshot ends at %d, and the stale entries are %d from %d on: the test shows nothing", metas[0].Index, n, stale)
 			}
@@ -111,7 +86,7 @@ func TestStaleConfigurationBeforeASnapshot(t *testing.T) {
 	})
 	write(t, leader, epoch, "b", 2*raftstore.CacheSize)
 	same(t, leader, two...)
-	cut(t, two...)
+	snapshots(t, two...)
 	write(t, leader, epoch, "c", 5)
 	back := start(t, away.opts)
 	same(t, leader, back)

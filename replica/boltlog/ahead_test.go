@@ -71,6 +71,16 @@ func reopened(t *testing.T, dir string, with bool) string {
 	return contents(t, f)
 }
 
+// wantReopened checks that a replica finds all that a log holds when it starts
+// after a crash.
+func wantReopened(t *testing.T, f *Log, with bool) {
+	t.Helper()
+	want := contents(t, f)
+	if got := reopened(t, asLeft(t, f), with); got != want {
+		t.Errorf("after a start the log holds\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestNothingIsLostAhead: all writes, in any order, survive a crash after each
 // one, even if the write-ahead log is turned off or on at the start.
 func TestNothingIsLostAhead(t *testing.T) {
@@ -214,11 +224,7 @@ func TestTornWriteAhead(t *testing.T) {
 // transaction. Any other write is one transaction, with the gathered entries.
 func TestTransactionsBehindTheWriteAheadLog(t *testing.T) {
 	f := ahead(t)
-	for _, w := range []struct {
-		name  string
-		write func() error
-		want  uint64
-	}{
+	wantTransactions(t, f, []writeCost{
 		{"an entry", func() error { return f.StoreLog(entries(1, 1, 1)[0]) }, 0},
 		{"entries", func() error { return f.StoreLogs(entries(2, 40, 1)) }, 0},
 		{"the term", func() error { return f.SetUint64([]byte("CurrentTerm"), 3) }, 1},
@@ -233,17 +239,7 @@ func TestTransactionsBehindTheWriteAheadLog(t *testing.T) {
 		{"an entry too large", func() error {
 			return f.StoreLog(&raft.Log{Index: 93 + wal.FullEntries, Term: 3, Data: make([]byte, wal.AreaBlocks*wal.BlockSize)})
 		}, 1},
-	} {
-		before, _, err := readMetas(f.metas)
-		must(t, err)
-		must(t, w.write())
-		f.work.Wait()
-		after, _, err := readMetas(f.metas)
-		must(t, err)
-		if n := after.txid - before.txid; n != w.want {
-			t.Errorf("%s takes %d transactions, want %d", w.name, n, w.want)
-		}
-	}
+	})
 }
 
 // TestFailedWriteAhead: after an error both files accept no more writes.
@@ -279,9 +275,7 @@ func TestFailedWriteAhead(t *testing.T) {
 			if got := contents(t, f); got != want {
 				t.Errorf("the log holds\n%s\nwant\n%s", got, want)
 			}
-			if got := reopened(t, asLeft(t, f), true); got != want {
-				t.Errorf("after a start the log holds\n%s\nwant\n%s", got, want)
-			}
+			wantReopened(t, f, true)
 		})
 	}
 }

@@ -119,15 +119,9 @@ func TestTruncationBesideAHandOver(t *testing.T) {
 				t.Errorf("the last entry is %d", got)
 			}
 			must(t, f.StoreLogs(entries(from, from+3, 2)))
-			want := contents(t, f)
-			if got := reopened(t, asLeft(t, f), true); got != want {
-				t.Errorf("after a start the log holds\n%s\nwant\n%s", got, want)
-			}
+			wantReopened(t, f, true)
 			must(t, f.StoreLogs(entries(from+4, last+wal.FullEntries, 2)))
-			want = contents(t, f)
-			if got := reopened(t, asLeft(t, f), false); got != want {
-				t.Errorf("handed over, the log holds\n%s\nwant\n%s", got, want)
-			}
+			wantReopened(t, f, false)
 		})
 	}
 }
@@ -165,10 +159,7 @@ func TestCompactionBesideTruncation(t *testing.T) {
 			if got := f.manifest.Load().Entries; len(got) != 1 || got[0] != (span{8, 9}) {
 				t.Errorf("the log has %v", got)
 			}
-			want := contents(t, f)
-			if got := reopened(t, asLeft(t, f), true); got != want {
-				t.Errorf("after a start the log holds\n%s\nwant\n%s", got, want)
-			}
+			wantReopened(t, f, true)
 		})
 	}
 }
@@ -205,13 +196,10 @@ func TestEntriesFasterThanTheirHome(t *testing.T) {
 	}
 	close(goOn)
 	must(t, f.StoreLogs(logs))
-	want := contents(t, f)
 	if r := f.manifest.Load(); !r.Entries.covers(1, at) || len(f.wal.Fresh()) != 0 {
 		t.Errorf("there is %v, of which %d entries are in the write-ahead log only", r.Entries, len(f.wal.Fresh()))
 	}
-	if got := reopened(t, asLeft(t, f), true); got != want {
-		t.Error("after a start the log holds something else")
-	}
+	wantReopened(t, f, true)
 }
 
 // TestStoredAgainBesideATransaction: the later entry counts.
@@ -224,10 +212,7 @@ func TestStoredAgainBesideATransaction(t *testing.T) {
 	if err := f.GetLog(5, &l); err != nil || l.Term != 2 {
 		t.Errorf("entry 5 is read as %+v, %v", l, err)
 	}
-	want := contents(t, f)
-	if got := reopened(t, asLeft(t, f), true); got != want {
-		t.Errorf("after a start the log holds\n%s\nwant\n%s", got, want)
-	}
+	wantReopened(t, f, true)
 }
 
 // TestEntriesDoNotWait: entries do not wait for any kind of transaction that

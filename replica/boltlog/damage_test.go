@@ -26,9 +26,7 @@ func aLog(t *testing.T) (before, after []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	f, err := Open(dir, false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	random := rand.New(rand.NewPCG(damageSeed, 0))
 	at := uint64(0)
 	store := func(n, size int) {
@@ -76,9 +74,7 @@ func holds(t *testing.T, raw []byte) string {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, FileName), raw, 0o600))
 	f, err := Open(dir, true, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	r := *f.manifest.Load()
 	var out strings.Builder
@@ -277,22 +273,29 @@ func TestDamagedLogIsNotOpened(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			raw := damage(slices.Clone(file))
-			must(t, os.WriteFile(filepath.Join(dir, FileName), raw, 0o600))
-			f, err := Open(dir, true, false)
-			if err == nil {
-				_ = f.Close()
-				t.Fatal("opened")
-			}
-			for _, want := range []string{dir, FileName + " is damaged", "docs/operations.md"} {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not say %q", err, want)
-				}
-			}
-			if left, err := os.ReadFile(filepath.Join(dir, FileName)); err != nil || !bytes.Equal(left, raw) {
-				t.Errorf("the file was changed: %v", err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, FileName), damage(slices.Clone(file)), 0o600))
+			wantRefused(t, dir, false, FileName, FileName+" is damaged")
 		})
+	}
+}
+
+// wantRefused checks that a log with a damaged file is not opened, that the
+// error names the place and the cure, and that the file stays as it is.
+func wantRefused(t *testing.T, dir string, with bool, file string, says ...string) {
+	t.Helper()
+	before, _ := os.ReadFile(filepath.Join(dir, file))
+	f, err := Open(dir, true, with)
+	if err == nil {
+		_ = f.Close()
+		t.Fatal("opened")
+	}
+	for _, want := range append(says, dir, file, "docs/operations.md") {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	if after, _ := os.ReadFile(filepath.Join(dir, file)); !bytes.Equal(before, after) {
+		t.Error("the file was changed")
 	}
 }
 

@@ -70,9 +70,7 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		entry, err := r.entry()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if again := reread(t, entry); !reflect.DeepEqual(again, r) {
 			t.Fatalf("%+v is written and read as %+v", r, again)
 		}
@@ -83,54 +81,10 @@ func FuzzManifest(f *testing.F) {
 func reread(t *testing.T, entry *raft.Log) *manifest {
 	t.Helper()
 	log := raft.NewInmemStore()
-	if err := log.StoreLog(sealed(entry)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, log.StoreLog(sealed(entry)))
 	r, err := readManifest(log)
 	if err != nil {
 		return nil
 	}
 	return r
-}
-
-// FuzzSpans compares spans with a set of indexes: each three bytes remove a
-// range, or add one.
-func FuzzSpans(f *testing.F) {
-	f.Add([]byte{1, 1, 9, 0, 4, 5, 1, 4, 4, 1, 20, 30, 1, 10, 19})
-	f.Add([]byte{1, 0, 255, 0, 255, 255, 0, 9, 3, 1, 7, 7})
-	f.Fuzz(func(t *testing.T, changes []byte) {
-		var s spans
-		var set [256]bool
-		for ; len(changes) >= 3; changes = changes[3:] {
-			from, to := uint64(changes[1]), uint64(changes[2])
-			if add := changes[0]%2 == 1; add && from <= to {
-				s = s.with(from, to)
-			} else if !add {
-				s = s.without(from, to)
-			} else {
-				continue
-			}
-			for i := from; i <= to; i++ {
-				set[i] = changes[0]%2 == 1
-			}
-			checkSpans(t, s, set)
-		}
-	})
-}
-
-func checkSpans(t *testing.T, s spans, set [256]bool) {
-	t.Helper()
-	for i, o := range s {
-		if o.First > o.Last || i > 0 && s[i-1].Last+1 >= o.First {
-			t.Fatalf("%v is not in order, or has neighbours apart", s)
-		}
-	}
-	for from := range uint64(len(set)) {
-		if s.covers(from, from) != set[from] {
-			t.Fatalf("%v is wrong about %d", s, from)
-		}
-	}
-	if len(s) > 0 && (!set[s.first()] || !set[s.last()] || !s.covers(s[0].First, s[0].Last) || len(s) > 1 && s.covers(s.first(), s.last())) {
-		t.Fatalf("%v covers what it has not", s)
-	}
 }

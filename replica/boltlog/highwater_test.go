@@ -26,6 +26,16 @@ func stopped(t *testing.T, write func(f *Log)) (dir string) {
 	return dir
 }
 
+// putBack replaces files of a directory by those of an earlier copy.
+func putBack(t *testing.T, before, dir string, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		raw, err := os.ReadFile(filepath.Join(before, file))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, file), raw, 0o600))
+	}
+}
+
 // TestFilesPutBackAlone: one of the files, or both, are replaced by copies from
 // an earlier stop, or from before a vote, a snapshot or an entry; or they lose
 // their last write.
@@ -46,11 +56,7 @@ func TestFilesPutBackAlone(t *testing.T) {
 			want := reopened(t, copyOf(t, dir), true)
 			for _, files := range [][]string{{FileName}, {wal.FileName}, {FileName, wal.FileName}} {
 				put := copyOf(t, dir)
-				for _, file := range files {
-					raw, err := os.ReadFile(filepath.Join(before, file))
-					must(t, err)
-					must(t, os.WriteFile(filepath.Join(put, file), raw, 0o600))
-				}
+				putBack(t, before, put, files...)
 				f, err := Open(put, true, true)
 				if err == nil {
 					if got := contents(t, f); got != want {
@@ -81,16 +87,9 @@ func TestFilesPutBackBehindASnapshot(t *testing.T) {
 		if with {
 			files = append(files, wal.FileName)
 		}
-		for _, file := range files {
-			raw, err := os.ReadFile(filepath.Join(before, file))
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(put, file), raw, 0o600))
-		}
-		if f, err := Open(put, true, with); err == nil || !strings.Contains(err.Error(), "highwater.json records") {
+		putBack(t, before, put, files...)
+		if _, err := Open(put, true, with); err == nil || !strings.Contains(err.Error(), "highwater.json records") {
 			t.Errorf("with a write-ahead log: %v: it opens, %v", with, err)
-			if err == nil {
-				must(t, f.Close())
-			}
 		}
 	}
 }
@@ -164,9 +163,7 @@ func TestSnapshotsBesideOneAnother(t *testing.T) {
 		go func() { done <- f.NoteSnapshot(i + 1) }()
 	}
 	for range 8 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must(t, <-done)
 	}
 	reopened(t, asLeft(t, f), true)
 }

@@ -81,13 +81,20 @@ func (h *hookedHome) DeleteRange(from, to uint64) error {
 	return h.boltStore.DeleteRange(from, to)
 }
 
-// gapped creates a log with a gap, as behind an installed snapshot: entries 1
-// to 60 of term 1 and 81 to 120 of term 2.
-func gapped(t *testing.T) *Log {
+// plain creates a log without a write-ahead log.
+func plain(t *testing.T) *Log {
 	t.Helper()
 	f, err := Open(t.TempDir(), false, false)
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// gapped creates a log with a gap, as behind an installed snapshot: entries 1
+// to 60 of term 1 and 81 to 120 of term 2.
+func gapped(t *testing.T) *Log {
+	t.Helper()
+	f := plain(t)
 	must(t, f.StoreLogs(entries(1, 60, 1)))
 	must(t, vote(f, 1, "r2"))
 	must(t, f.NoteSnapshot(80))
@@ -242,11 +249,7 @@ func TestStartsThatGetNoFurther(t *testing.T) {
 // deletion takes two.
 func TestOneTransactionPerWrite(t *testing.T) {
 	f := gapped(t)
-	for _, w := range []struct {
-		name  string
-		write func() error
-		want  uint64
-	}{
+	wantTransactions(t, f, []writeCost{
 		{"an entry", func() error { return f.StoreLog(entries(121, 121, 2)[0]) }, 1},
 		{"entries", func() error { return f.StoreLogs(entries(122, 137, 2)) }, 1},
 		{"the term", func() error { return f.SetUint64([]byte("CurrentTerm"), 3) }, 1},
@@ -254,10 +257,23 @@ func TestOneTransactionPerWrite(t *testing.T) {
 		{"a snapshot", func() error { return f.NoteSnapshot(100) }, 1},
 		{"a deletion", func() error { return f.DeleteRange(1, 50) }, 2},
 		{"a deletion of nothing", func() error { return f.DeleteRange(1, 50) }, 0},
-	} {
+	})
+}
+
+// writeCost is a write, and how many transactions of the store it takes.
+type writeCost struct {
+	name  string
+	write func() error
+	want  uint64
+}
+
+func wantTransactions(t *testing.T, f *Log, writes []writeCost) {
+	t.Helper()
+	for _, w := range writes {
 		before, _, err := readMetas(f.metas)
 		must(t, err)
 		must(t, w.write())
+		f.work.Wait()
 		after, _, err := readMetas(f.metas)
 		must(t, err)
 		if n := after.txid - before.txid; n != w.want {
@@ -271,10 +287,7 @@ func TestOneTransactionPerWrite(t *testing.T) {
 // two transactions ago, with the same data. The loss is found, unless all data
 // is there.
 func TestPagesLostBehindTheSync(t *testing.T) {
-	f, err := Open(t.TempDir(), false, false)
-	must(t, err)
-	defer f.Close()
-	page := os.Getpagesize()
+	f, page := plain(t), os.Getpagesize()
 	random := rand.New(rand.NewPCG(damageSeed, 5))
 	at, term, deleted := uint64(0), uint64(1), uint64(0)
 	writes := []func() error{
@@ -334,25 +347,20 @@ func TestPagesLostBehindTheSync(t *testing.T) {
 	}
 }
 
-// TestEntriesThatNobodyTold: entries that no manifest names do not count as
-// left over from a crash.
-func TestEntriesThatNobodyTold(t *testing.T) {
-	f := gapped(t)
-	must(t, f.bolt.StoreLogs([]*raft.Log{sealed(entries(121, 121, 2)[0])}))
-	must(t, f.write(nil, unchanged))
-	must(t, f.Close())
-	if _, _, err := checkLog(f.name); err == nil || !strings.Contains(err.Error(), "121") {
-		t.Errorf("the check says %v", err)
-	}
-}
-
-// TestTermsThatGoBack: Raft writes no log with such terms.
-func TestTermsThatGoBack(t *testing.T) {
-	f := gapped(t)
-	must(t, f.StoreLogs(entries(121, 121, 1)))
-	must(t, f.Close())
-	if _, _, err := checkLog(f.name); err == nil || !strings.Contains(err.Error(), "121 is of term 1") {
-		t.Errorf("the check says %v", err)
+// TestLogsThatRaftDoesNotWrite: entries that no manifest names do not count as
+// left over from a crash, and terms do not go back.
+func TestLogsThatRaftDoesNotWrite(t *testing.T) {
+	for want, write := range map[string]func(*Log) error{
+		"121": func(f *Log) error {
+			return errors.Join(f.bolt.StoreLogs([]*raft.Log{sealed(entries(121, 121, 2)[0])}), f.write(nil, unchanged))
+		},
+		"121 is of term 1": func(f *Log) error { return f.StoreLogs(entries(121, 121, 1)) },
+	} {
+		f := gapped(t)
+		must(t, errors.Join(write(f), f.Close()))
+		if _, _, err := checkLog(f.name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the check says %v, want %q", err, want)
+		}
 	}
 }
 
@@ -403,26 +411,5 @@ func TestLogIsOneProcessOnly(t *testing.T) {
 	defer f.Close()
 	if term, err := f.GetUint64([]byte("LastVoteTerm")); err != nil || term != 7 {
 		t.Errorf("voted in term %d, %v", term, err)
-	}
-}
-
-func TestDataDirInUse(t *testing.T) {
-	dir := t.TempDir()
-	first, err := Open(dir, false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(dir, true, false); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("opened twice: %v", err)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := Open(dir, true, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
 	}
 }

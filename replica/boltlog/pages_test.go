@@ -103,7 +103,8 @@ func TestEntriesFlaggedAsBuckets(t *testing.T) {
 	}
 }
 
-// TestEntryUnderAnotherIndex: the entry does not match its checksum.
+// TestEntryUnderAnotherIndex: the entry does not match its checksum, nor does
+// one with other extensions. FuzzEntry tries the other fields.
 func TestEntryUnderAnotherIndex(t *testing.T) {
 	given := raft.Log{Index: 7, Term: 2, Type: raft.LogCommand, Data: []byte("x"), Extensions: []byte("y"), AppendedAt: time.Unix(8, 9).UTC()}
 	kept := *sealed(&given)
@@ -117,12 +118,8 @@ func TestEntryUnderAnotherIndex(t *testing.T) {
 	}
 	for name, change := range map[string]func(*raft.Log){
 		"index":      func(l *raft.Log) { l.Index = 8 },
-		"term":       func(l *raft.Log) { l.Term++ },
-		"type":       func(l *raft.Log) { l.Type++ },
-		"data":       func(l *raft.Log) { l.Data = []byte("z") },
 		"extensions": func(l *raft.Log) { l.Extensions = l.Extensions[:sumSize] },
 		"bounds":     func(l *raft.Log) { l.Extensions, l.Data = append(slices.Clone(l.Extensions), 'x'), nil },
-		"time":       func(l *raft.Log) { l.AppendedAt = l.AppendedAt.Add(1) },
 		"no sum":     func(l *raft.Log) { l.Extensions = nil },
 	} {
 		read := kept
@@ -130,9 +127,6 @@ func TestEntryUnderAnotherIndex(t *testing.T) {
 		if err := unseal(read.Index, &read); !errors.Is(err, disk.ErrDamaged) {
 			t.Errorf("with another %s: %v", name, err)
 		}
-	}
-	if read := kept; unseal(8, &read) == nil {
-		t.Error("read as entry 8")
 	}
 }
 

@@ -105,9 +105,7 @@ func FuzzLogPages(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := os.WriteFile(name, file, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, file, 0o600))
 		var read []string
 		err = recovering(func() (err error) {
 			read, err = readAll(name)
@@ -137,9 +135,7 @@ func walkAll(t *testing.T, file []byte) (all []string, err error) {
 	t.Helper()
 	reader := &counting{Reader: bytes.NewReader(file)}
 	bolt, err := readBolt(reader, int64(len(file)))
-	if err != nil {
-		t.Fatalf("the meta pages are refused: %v", err)
-	}
+	must(t, err)
 	err = bolt.walk(bolt.root, nil, nil, func(key, value []byte, bucket bool) error {
 		if !bucket {
 			return errors.New("a value outside a bucket, which a log has not")

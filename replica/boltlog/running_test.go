@@ -24,10 +24,7 @@ func TestPanicsOfTheFileAreErrors(t *testing.T) {
 
 // TestDamageUnderneathARunningLog: the damage is found when the entry is read.
 func TestDamageUnderneathARunningLog(t *testing.T) {
-	dir := t.TempDir()
-	f, err := Open(dir, false, false)
-	must(t, err)
-	defer f.Close()
+	f := plain(t)
 	secret := []byte("a string that is easy to find")
 	must(t, f.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: secret}, {Index: 2, Term: 1, Data: []byte("other")}}))
 	flip(t, f.name, secret)
@@ -41,8 +38,7 @@ func TestDamageUnderneathARunningLog(t *testing.T) {
 // TestFileCutUnderneathARunningLog: the memory to which the file was mapped is
 // gone. Reading it is an error and does not end the process by a signal.
 func TestFileCutUnderneathARunningLog(t *testing.T) {
-	f, err := Open(t.TempDir(), false, false)
-	must(t, err)
+	f := plain(t)
 	for i := range uint64(100) {
 		must(t, f.StoreLog(&raft.Log{Index: i + 1, Term: 1, Data: make([]byte, 3000)}))
 	}
