@@ -159,6 +159,12 @@ func (tc *testCell) kill(id string) {
 	}
 }
 
+func (tc *testCell) killAll() {
+	for _, id := range []string{"r1", "r2", "r3"} {
+		tc.kill(id)
+	}
+}
+
 // revive lets a replica accept connections again.
 func (tc *testCell) revive(id string) { tc.set(func() { tc.dead[id] = false }) }
 

@@ -226,8 +226,7 @@ func TestWatchIsDeniedWithPauses(t *testing.T) {
 		tc.script(sse(lockapi.StreamDenied, 0, struct{}{}))
 		w := watchFor(t, c, 0)
 		time.Sleep(time.Minute)
-		_, err := w.over()
-		wantErr(t, err, client.ErrUnauthenticated)
+		wantErr(t, second(w.over()), client.ErrUnauthenticated)
 		wantAtMost(t, tc.streams(), 20, "streams were begun")
 	})
 }

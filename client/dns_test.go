@@ -124,9 +124,7 @@ func TestFindsByName(t *testing.T) {
 		tc.failOver("r2")
 		time.Sleep(time.Minute)
 		wantState(t, s, client.Safe)
-		if h.Err() != nil {
-			t.Error(h.Err())
-		}
+		must(t, h.Err())
 		tc.put("/f", "x")
 		time.Sleep(time.Minute)
 		wantTold(t, w, tc.past(0, nil)...)
@@ -171,8 +169,7 @@ func TestTheDNSIsNotWell(t *testing.T) {
 		tc.kill("r1")
 		dns.set(func() { dns.asked = 0 })
 		ctx = timeout(t, time.Minute)
-		_, err = c.ReadLock(ctx, "/a")
-		wantErr(t, err, client.ErrNoAnswer)
+		wantErr(t, second(c.ReadLock(ctx, "/a")), client.ErrNoAnswer)
 		if dns.asked < 5 || dns.asked > 13 {
 			t.Errorf("%d lookups in a minute without an answer", dns.asked)
 		}
@@ -193,8 +190,7 @@ func TestANameThatLeadsToNoPurpose(t *testing.T) {
 		})
 		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns, OnlyURLs: true}, "dns:stout.example:7101")
 		ctx := timeout(t, 5*time.Minute)
-		_, err := c.ReadLock(ctx, "/a")
-		wantErr(t, err, client.ErrNoMaster)
+		wantErr(t, second(c.ReadLock(ctx, "/a")), client.ErrNoMaster)
 		if n := dns.times(); n < 20 || n > 5*60/5+2 {
 			t.Errorf("%d lookups in five minutes of useless answers", n)
 		}
@@ -417,9 +413,7 @@ func TestCertificatesOfNames(t *testing.T) {
 			for range c.Watch(again, 1) {
 				break
 			}
-			if heard := len(callers) > 0; heard != (test.want == "") {
-				t.Errorf("the server received the watch: %v", heard)
-			}
+			wantEqual(t, "the server received the watch", len(callers) > 0, (test.want == ""))
 		})
 	}
 }

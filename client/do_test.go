@@ -70,9 +70,7 @@ func TestDoEndsWithItsContext(t *testing.T) {
 				}
 				<-under.Done()
 				wantErr(t, under.Err(), test.err)
-				if h.Err() != nil {
-					t.Errorf("the hold ended: %v", h.Err())
-				}
+				must(t, h.Err())
 				return context.Cause(under)
 			})
 			wantErr(t, err, test.want)
@@ -145,9 +143,7 @@ func TestDoPanics(t *testing.T) {
 			var under context.Context
 			func() {
 				defer func() {
-					if r := recover(); r != "oh" {
-						t.Errorf("recovered %v", r)
-					}
+					wantEqual(t, "recovered", recover(), "oh")
 				}()
 				_ = s.Do(t.Context(), "/a", func(ctx context.Context, _ *client.Held) error {
 					tc.all(away)

@@ -62,9 +62,7 @@ func TestWatchesShareAStream(t *testing.T) {
 		now := tc.put("/7", "x")
 		time.Sleep(time.Second)
 		wantTold(t, same, now)
-		if n := tc.streams(); n != began {
-			t.Errorf("%d streams began", n)
-		}
+		wantEqual(t, "streams began", tc.streams(), began)
 		watchFor(t, c, tc.revision(), client.OnPath("/new"))
 		time.Sleep(time.Second)
 		if n, q := tc.streams(), tc.lastStream(); n != began+1 || q.Get("after") != fmt.Sprint(now) || len(q["path"]) != 51 {
@@ -169,9 +167,7 @@ func TestSlowWatchDelaysNoOther(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		wantTold(t, quick, tc.past(before, nil)...)
-		if n := tc.streams(); n != began {
-			t.Errorf("%d streams began", n)
-		}
+		wantEqual(t, "streams began", tc.streams(), began)
 		time.Sleep(2 * time.Hour)
 		tc.put("/a", "x")
 		time.Sleep(time.Second)
@@ -203,30 +199,37 @@ func TestSlowWatchKeepsFewContents(t *testing.T) {
 			tc.put(fmt.Sprintf("/%d", i), strings.Repeat("x", 200<<10))
 		}
 		time.Sleep(time.Minute)
-		polls := func() int {
-			return tc.count(func(r sentRequest) bool { return strings.Contains(r.query, "limit=1000") })
-		}
-		if n := polls(); n != 0 || len(quick.told()) != 20 {
+		if n := tc.polls(); n != 0 || len(quick.told()) != 20 {
 			t.Errorf("%d calls for old events; the other got %d events", n, len(quick.told()))
 		}
 		close(handle)
 		time.Sleep(time.Minute)
-		if len(got) != 20 || polls() == 0 {
-			t.Errorf("%d events, %d calls for old events", len(got), polls())
+		if len(got) != 20 || tc.polls() == 0 {
+			t.Errorf("%d events, %d calls for old events", len(got), tc.polls())
 		}
 	})
+}
+
+// forbid refuses requests for the events of a path.
+func (tc *testCell) forbid(path string) {
+	tc.insteadBy(func(r *http.Request) *http.Response {
+		if slices.Contains(r.URL.Query()["path"], path) {
+			return refusal(lockapi.Errorf(lockapi.CodePermissionDenied, "no"))
+		}
+		return nil
+	})
+}
+
+// polls counts the calls for old events.
+func (tc *testCell) polls() int {
+	return tc.count(func(r sentRequest) bool { return strings.Contains(r.query, "limit=1000") })
 }
 
 // A watch that is refused ends alone. The others keep their stream's revision
 // and share a stream again.
 func TestRefusedWatchEndsAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		tc.insteadBy(func(r *http.Request) *http.Response {
-			if slices.Contains(r.URL.Query()["path"], "/secret") {
-				return refusal(lockapi.Errorf(lockapi.CodePermissionDenied, "no"))
-			}
-			return nil
-		})
+		tc.forbid("/secret")
 		before := tc.revision()
 		a, b := watchFor(t, c, before, client.OnPath("/a")), watchFor(t, c, before, client.OnPath("/b"))
 		time.Sleep(time.Minute)
@@ -237,8 +240,7 @@ func TestRefusedWatchEndsAlone(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(time.Minute)
-		_, err := secret.over()
-		wantErr(t, err, client.ErrPermissionDenied)
+		wantErr(t, second(secret.over()), client.ErrPermissionDenied)
 		wantTold(t, a, tc.past(before, ofPath("/a"))...)
 		wantTold(t, b, tc.past(before, ofPath("/b"))...)
 		if q := tc.lastStream(); !slices.Equal(q["path"], []string{"/a", "/b"}) && !slices.Equal(q["path"], []string{"/secret"}) {
@@ -254,18 +256,12 @@ func TestRefusedWatchesAskByThemselves(t *testing.T) {
 		before := tc.revision()
 		a, b := watchFor(t, c, before, client.OnPath("/a")), watchFor(t, c, before, client.OnPath("/b"))
 		time.Sleep(time.Minute)
-		tc.insteadBy(func(r *http.Request) *http.Response {
-			if slices.Contains(r.URL.Query()["path"], "/b") {
-				return refusal(lockapi.Errorf(lockapi.CodePermissionDenied, "no"))
-			}
-			return nil
-		})
+		tc.forbid("/b")
 		tc.breakConnections()
 		time.Sleep(time.Minute)
 		tc.put("/a", "x")
 		time.Sleep(time.Minute)
-		_, err := b.over()
-		wantErr(t, err, client.ErrPermissionDenied)
+		wantErr(t, second(b.over()), client.ErrPermissionDenied)
 		wantTold(t, a, tc.past(before, ofPath("/a"))...)
 	})
 }
@@ -280,17 +276,12 @@ func TestCompactedWatchDelaysNoOther(t *testing.T) {
 			tc.put("/a", "x")
 		}
 		time.Sleep(time.Minute)
-		polls := func() int {
-			return tc.count(func(r sentRequest) bool { return strings.Contains(r.query, "limit=1000") })
-		}
 		old := watchFor(t, c, first)
 		time.Sleep(time.Minute)
-		if n := polls(); n != 4 || tc.streams() > 3 { // one at each replica, and one after the gap
+		if n := tc.polls(); n != 4 || tc.streams() > 3 { // one at each replica, and one after the gap
 			t.Errorf("%d calls for old events, %d streams", n, tc.streams())
 		}
-		if compacted, err := old.over(); err != nil || len(compacted) != 1 {
-			t.Fatalf("%v, %v", compacted, err)
-		}
+		wantCompacted(t, old, 1)
 		now := tc.put("/a", "x")
 		time.Sleep(time.Second)
 		wantTold(t, old, now)
@@ -323,12 +314,8 @@ func TestGapOfOneWatchMovesNoOtherBack(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantTold(t, old, now, next)
 		wantTold(t, other, next)
-		if compacted, err := old.over(); err != nil || len(compacted) != 1 {
-			t.Errorf("%v, %v", compacted, err)
-		}
-		if compacted, err := other.over(); err != nil || compacted != nil {
-			t.Errorf("a watch after %d gets %v, %v", now, compacted, err)
-		}
+		wantCompacted(t, old, 1)
+		wantCompacted(t, other, 0)
 	})
 }
 

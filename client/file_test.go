@@ -43,8 +43,7 @@ func changesFiles(r sentRequest) bool {
 func TestFiles(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		ctx := t.Context()
-		_, err := c.Get(ctx, "/a")
-		wantErr(t, err, client.ErrNotFound)
+		wantErr(t, second(c.Get(ctx, "/a")), client.ErrNotFound)
 		first := mustPut(t, c, "/a", "one")
 		if first.Revision == 0 || first.Generation != 1 || first.Size != 3 {
 			t.Errorf("stat is %+v", first)
@@ -82,10 +81,9 @@ func TestFileConditions(t *testing.T) {
 		if !errors.Is(err, client.ErrPrecondition) || !ok || refused.Current == nil || refused.Current.FileStat != first || refused.Current.Bytes() != nil {
 			t.Fatalf("the second creation: %+v", err)
 		}
-		second := mustPut(t, c, "/a", "two", client.IfRevision(refused.Current.Revision))
-		_, err = c.Delete(ctx, "/a", client.IfRevision(first.Revision))
-		wantErr(t, err, client.ErrPrecondition)
-		if revision, err := c.Delete(ctx, "/a", client.IfRevision(second.Revision)); revision != second.Revision+1 || err != nil {
+		two := mustPut(t, c, "/a", "two", client.IfRevision(refused.Current.Revision))
+		wantErr(t, second(c.Delete(ctx, "/a", client.IfRevision(first.Revision))), client.ErrPrecondition)
+		if revision, err := c.Delete(ctx, "/a", client.IfRevision(two.Revision)); revision != two.Revision+1 || err != nil {
 			t.Errorf("deleted at %d, %v", revision, err)
 		}
 	})
@@ -168,8 +166,7 @@ func TestWriteOptionsThatMakeNoSense(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		_, err := c.Put(ctx, "/a", make([]byte, lockapi.MaxFileBytes+1))
-		wantErr(t, err, client.ErrTooLarge)
+		wantErr(t, second(c.Put(ctx, "/a", make([]byte, lockapi.MaxFileBytes+1))), client.ErrTooLarge)
 		wantAtMost(t, tc.count(changesFiles), 0, "requests were sent")
 	})
 }
@@ -192,8 +189,7 @@ func TestSessionWritesOnce(t *testing.T) {
 		if err != nil || !strings.HasPrefix(job.Path, "/queue/00000000") || job.Generation != 1 {
 			t.Errorf("created %+v, %v", job, err)
 		}
-		_, err = s.Create(ctx, "/a", nil)
-		wantErr(t, err, client.ErrPrecondition)
+		wantErr(t, second(s.Create(ctx, "/a", nil)), client.ErrPrecondition)
 		if revision, err := s.Delete(ctx, job.Path); revision <= job.Revision || err != nil {
 			t.Errorf("deleted at %d, %v", revision, err)
 		}
@@ -211,10 +207,8 @@ func TestSessionWritesOnce(t *testing.T) {
 		}
 		wantFile(t, c, "/a", "one")
 		wantErr(t, s.Close(ctx), nil)
-		_, err = c.Get(ctx, "/a")
-		wantErr(t, err, client.ErrNotFound)
-		_, err = s.Put(ctx, "/a", nil)
-		wantErr(t, err, client.ErrSessionClosed)
+		wantErr(t, second(c.Get(ctx, "/a")), client.ErrNotFound)
+		wantErr(t, second(s.Put(ctx, "/a", nil)), client.ErrSessionClosed)
 	})
 }
 
@@ -266,11 +260,8 @@ func TestUnkeyedWriteIsNotHedged(t *testing.T) {
 		tc.silence("r1", true)
 		isPut := func(r sentRequest) bool { return r.method == http.MethodPut }
 		before := tc.count(isPut)
-		_, err := c.Put(t.Context(), "/a", nil)
-		wantErr(t, err, client.ErrOutcomeUnknown)
-		if n := tc.count(isPut) - before; n != 1 {
-			t.Errorf("%d requests were sent", n)
-		}
+		wantErr(t, second(c.Put(t.Context(), "/a", nil)), client.ErrOutcomeUnknown)
+		wantEqual(t, "requests were sent", tc.count(isPut)-before, 1)
 	})
 }
 
@@ -321,18 +312,13 @@ func TestWritesStayWithinTheRememberedAnswers(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Minute)
-		if n := done.Load(); n != client.WindowSize-1 {
-			t.Errorf("%d later writes were made beside one without an answer, want %d", n, client.WindowSize-1)
-		}
+		wantEqual(t, "later writes were made beside one without an answer", done.Load(), client.WindowSize-1)
 		ctx := timeout(t, time.Second)
-		_, err := s.Put(ctx, "/late", nil)
-		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, second(s.Put(ctx, "/late", nil)), context.DeadlineExceeded)
 		tc.set(func() { tc.drop = nil })
 		wantErr(t, <-slow, nil)
 		time.Sleep(time.Minute)
-		if n := done.Load(); n != 1000 {
-			t.Errorf("%d writes were made", n)
-		}
+		wantEqual(t, "writes were made", done.Load(), 1000)
 	})
 }
 
@@ -390,50 +376,30 @@ func TestListFiles(t *testing.T) {
 
 // The client rejects impossible answers about files.
 func TestLiesAboutFiles(t *testing.T) {
-	stat := func(pairs ...any) func(*http.Response, map[string]any) { return set(pairs...) }
-	amongLies(t, func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, lockapi.RouteFiles) }, func(t *testing.T, l *liar, c *client.Client) {
+	type lies = map[string]func(*http.Response, map[string]any)
+	about := func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, lockapi.RouteFiles) }
+	amongLies(t, about, func(t *testing.T, l *liar, c *client.Client) {
 		ctx := t.Context()
 		s := open(t, c)
 		mustPut(t, c, "/a", "one")
-		for name, lie := range map[string]func(*http.Response, map[string]any){
-			"another path": stat("path", "/b"), "revision 0": stat("revision", 0), "an old revision": stat("revision", 1),
-			"another size": stat("size", 7), "another content": stat("sha256", "00"), "generation 0": stat("generation", 0),
-			"an instance to come": stat("instance", 1<<40), "nothing": nothing,
-			"the first of an old instance": stat("generation", 1, "instance", 1),
-		} {
-			l.tell(lie)
-			if _, err := s.Put(ctx, "/a", []byte("two")); !errors.Is(err, client.ErrInternal) {
-				t.Errorf("%s is accepted as a write: %v", name, err)
-			}
-		}
-		for name, lie := range map[string]func(*http.Response, map[string]any){
-			"another path": stat("path", "/b"), "another content": stat("content", "six"), "none": stat("content", nil),
+		l.wantDisbelieved(t, lies{
+			"another path": set("path", "/b"), "revision 0": set("revision", 0), "an old revision": set("revision", 1),
+			"another size": set("size", 7), "another content": set("sha256", "00"), "generation 0": set("generation", 0),
+			"an instance to come": set("instance", 1<<40), "nothing": nothing,
+			"the first of an old instance": set("generation", 1, "instance", 1),
+		}, func() error { return second(s.Put(ctx, "/a", []byte("two"))) })
+		l.wantDisbelieved(t, lies{
+			"another path": set("path", "/b"), "another content": set("content", "six"), "none": set("content", nil),
 			"no revision":            func(r *http.Response, _ map[string]any) { r.Header.Del(lockapi.HeaderRevision) },
 			"a revision of the past": func(r *http.Response, _ map[string]any) { r.Header.Set(lockapi.HeaderRevision, "0") },
 			"out of date":            outOfDate,
-		} {
-			l.tell(lie)
-			if _, err := c.Get(ctx, "/a"); !errors.Is(err, client.ErrInternal) {
-				t.Errorf("%s is accepted as the file: %v", name, err)
-			}
-		}
-		l.tell(stat("deleted", true, "revision", 1))
-		_, err := s.Delete(ctx, "/nothing")
-		wantErr(t, err, client.ErrInternal)
-		for name, lie := range map[string]func(*http.Response, map[string]any){
-			"another prefix": stat("files", []any{map[string]any{"path": "/b", "revision": 1, "instance": 1, "generation": 1}}),
-			"no progress":    stat("next", ""),
-		} {
-			if name == "no progress" {
-				lie = stat("files", []any{}, "next", "/a/z")
-			}
-			l.tell(lie)
-			var err error
-			for _, err = range c.List(ctx, "/a/") {
-			}
-			wantErr(t, err, client.ErrInternal)
-		}
-		l.stop()
+		}, func() error { return second(c.Get(ctx, "/a")) })
+		l.wantDisbelieved(t, lies{"a deletion of the past": set("deleted", true, "revision", 1)},
+			func() error { return second(s.Delete(ctx, "/nothing")) })
+		l.wantDisbelieved(t, lies{
+			"another prefix": set("files", []any{map[string]any{"path": "/b", "revision": 1, "instance": 1, "generation": 1}}),
+			"no progress":    set("files", []any{}, "next", "/a/z"),
+		}, func() error { return last(c.List(ctx, "/a/")) })
 	})
 }
 

@@ -64,8 +64,7 @@ func TestLearnsFromOneThatIsCutOff(t *testing.T) {
 		wantRead(t, tc.knowing(t, client.Config{Transport: way}, "http://r1"), 10*time.Second)
 		c := tc.knowing(t, client.Config{Transport: way, OnlyURLs: true}, "http://r1")
 		ctx := timeout(t, time.Minute)
-		_, err := c.ReadLock(ctx, "/a")
-		wantErr(t, err, client.ErrNoMaster)
+		wantErr(t, second(c.ReadLock(ctx, "/a")), client.ErrNoMaster)
 	})
 }
 

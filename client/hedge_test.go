@@ -19,39 +19,25 @@ import (
 func everything(t *testing.T, s *client.Session) map[string]func(context.Context, *client.Client) error {
 	t.Helper()
 	return map[string]func(context.Context, *client.Client) error{
-		"ReadLock": func(ctx context.Context, c *client.Client) error { _, err := c.ReadLock(ctx, "/a"); return err },
+		"ReadLock": func(ctx context.Context, c *client.Client) error { return second(c.ReadLock(ctx, "/a")) },
 		"stale": func(ctx context.Context, c *client.Client) error {
-			_, err := c.ReadLock(ctx, "/a", client.Stale())
-			return err
+			return second(c.ReadLock(ctx, "/a", client.Stale()))
 		},
-		"Cell": func(ctx context.Context, c *client.Client) error { _, err := admin.New(c).Cell(ctx); return err },
-		"check": func(ctx context.Context, c *client.Client) error {
-			_, err := c.CheckSequencer(ctx, "shared:1:/a")
-			return err
-		},
-		"list": func(ctx context.Context, c *client.Client) error {
-			for _, err := range c.ListLocks(ctx, "") {
-				return err
-			}
-			return nil
-		},
+		"Cell":  func(ctx context.Context, c *client.Client) error { return second(admin.New(c).Cell(ctx)) },
+		"check": func(ctx context.Context, c *client.Client) error { return second(c.CheckSequencer(ctx, "shared:1:/a")) },
+		"list":  func(ctx context.Context, c *client.Client) error { return last(c.ListLocks(ctx, "")) },
 		"read": func(ctx context.Context, c *client.Client) error {
-			_, err := admin.New(c).ReadSession(ctx, s.ID())
-			return err
+			return second(admin.New(c).ReadSession(ctx, s.ID()))
 		},
 		"release": func(ctx context.Context, c *client.Client) error {
-			_, err := admin.New(c).Release(ctx, "/a", s.ID(), "h", 0)
-			return err
+			return second(admin.New(c).Release(ctx, "/a", s.ID(), "h", 0))
 		},
-		"kill": func(ctx context.Context, c *client.Client) error { return admin.New(c).KillSession(ctx, "s99") },
-		"Transfer": func(ctx context.Context, c *client.Client) error {
-			_, err := admin.New(c).Transfer(ctx, "r2")
-			return err
-		},
+		"kill":     func(ctx context.Context, c *client.Client) error { return admin.New(c).KillSession(ctx, "s99") },
+		"Transfer": func(ctx context.Context, c *client.Client) error { return second(admin.New(c).Transfer(ctx, "r2")) },
 		"session": func(ctx context.Context, c *client.Client) error {
 			s, err := c.NewSession(ctx)
 			if err == nil {
-				err = errors.Join(s.Close(ctx))
+				err = s.Close(ctx)
 			}
 			return err
 		},
@@ -60,11 +46,7 @@ func everything(t *testing.T, s *client.Session) map[string]func(context.Context
 			if err != nil {
 				return err
 			}
-			h, err := s.Lock(ctx, "/b")
-			if err == nil {
-				err = h.Unlock(ctx)
-			}
-			return errors.Join(err, s.Close(ctx))
+			return errors.Join(s.Do(ctx, "/b", func(context.Context, *client.Held) error { return nil }), s.Close(ctx))
 		},
 	}
 }
@@ -108,9 +90,7 @@ func TestSilentReplicaIsPassedOver(t *testing.T) {
 		began := time.Now()
 		must(t, second(c.ReadLock(t.Context(), "/a")))
 		wantWithin(t, began, 100*time.Millisecond)
-		if n := tc.count(func(r sentRequest) bool { return r.host == "r1" && r.path != lockapi.RouteReady }); n != 1 {
-			t.Errorf("it got %d calls", n)
-		}
+		wantEqual(t, "calls of the silent replica", tc.count(func(r sentRequest) bool { return r.host == "r1" && r.path != lockapi.RouteReady }), 1)
 	})
 }
 
@@ -132,18 +112,13 @@ func TestHungMaster(t *testing.T) {
 	}
 }
 
-// stubborn answers after a second, even if the caller has given up.
-type stubborn struct{}
-
-func (stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
-	time.Sleep(time.Second)
-	return answer(func(*http.Request) (int, string) { return 200, `{"path":"/a","state":"free"}` }).RoundTrip(r)
-}
-
 // An answer counts even if the context ended before it was read.
 func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-		c := tc.by(t, stubborn{}, "http://r1", "http://r2")
+		c := tc.by(t, answer(func(*http.Request) (int, string) {
+			time.Sleep(time.Second) // even if the caller has given up
+			return 200, `{"path":"/a","state":"free"}`
+		}), "http://r1", "http://r2")
 		ctx := timeout(t, 900*time.Millisecond)
 		if l, err := c.ReadLock(ctx, "/a"); err != nil || l.Path != "/a" {
 			t.Errorf("%+v, %v", l, err)

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,6 +24,19 @@ func (l *liar) tell(lie func(*http.Response, map[string]any)) {
 			}
 		}
 	})
+}
+
+// wantDisbelieved makes a call once for each lie, and checks that it rejects the
+// answer.
+func (l *liar) wantDisbelieved(t *testing.T, lies map[string]func(*http.Response, map[string]any), call func() error) {
+	t.Helper()
+	for name, lie := range lies {
+		l.tell(lie)
+		if err := call(); !errors.Is(err, client.ErrInternal) {
+			t.Errorf("%s is accepted: %v", name, err)
+		}
+	}
+	l.stop()
 }
 
 func (l *liar) stop() { l.set(func() { l.lie = nil }) }

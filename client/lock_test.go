@@ -36,9 +36,7 @@ func TestLockAndUnlock(t *testing.T) {
 			must(t, h.Unlock(t.Context()))
 		}
 		wantErr(t, h.Err(), client.ErrUnlocked)
-		if n := tc.count(isMethod(http.MethodDelete)); n != 1 {
-			t.Errorf("%d releases were sent, want 1", n)
-		}
+		wantEqual(t, "releases were sent", tc.count(isMethod(http.MethodDelete)), 1)
 		if check, err := c.CheckSequencer(t.Context(), h.Sequencer()); err != nil || check.Valid || check.Reason == "" {
 			t.Errorf("check after the release: %+v, %v", check, err)
 		}
@@ -55,15 +53,10 @@ func TestModes(t *testing.T) {
 		lock(t, s, "/shared", client.Shared())
 		lock(t, s, "/two", client.Limit(2))
 		lock(t, s, "/two", client.Limit(2))
-		_, err := s.TryLock(t.Context(), "/two", client.Limit(2))
-		wantErr(t, err, client.ErrLockHeld)
-		_, err = s.TryLock(t.Context(), "/two", client.Limit(3))
-		wantErr(t, err, client.ErrConflict)
-		_, err = s.TryLock(t.Context(), "/shared")
-		wantErr(t, err, client.ErrLockHeld)
-		if n := len(tc.held("/shared")); n != 2 {
-			t.Errorf("%d holders, want 2", n)
-		}
+		wantErr(t, second(s.TryLock(t.Context(), "/two", client.Limit(2))), client.ErrLockHeld)
+		wantErr(t, second(s.TryLock(t.Context(), "/two", client.Limit(3))), client.ErrConflict)
+		wantErr(t, second(s.TryLock(t.Context(), "/shared")), client.ErrLockHeld)
+		wantEqual(t, "holders", len(tc.held("/shared")), 2)
 	})
 }
 
@@ -84,9 +77,7 @@ func TestBadArguments(t *testing.T) {
 		if n := tc.count(isMethod(http.MethodPut)); n != sent {
 			t.Errorf("%d malformed requests were sent", n-sent)
 		}
-		if n := s.Acquisitions(); n != 0 {
-			t.Errorf("%d acquisitions are left over", n)
-		}
+		wantEqual(t, "acquisitions are left over", s.Acquisitions(), 0)
 	})
 }
 
@@ -208,8 +199,7 @@ func TestLateGrantIsSwept(t *testing.T) {
 					return late
 				})
 				ctx := timeout(t, time.Second)
-				_, err := s.Lock(ctx, "/a")
-				wantErr(t, err, context.DeadlineExceeded)
+				wantErr(t, second(s.Lock(ctx, "/a")), context.DeadlineExceeded)
 				isReview := func(r sentRequest) bool {
 					return r.method == http.MethodGet && r.path == "/v1/sessions/"+s.ID()
 				}
@@ -287,9 +277,7 @@ func TestLockWaitsOverChangeOfMaster(t *testing.T) {
 			time.AfterFunc(time.Second, func() { fail(tc) })
 			time.AfterFunc(2*time.Second, func() { tc.Elect("r2") })
 			time.AfterFunc(14*time.Second, func() {
-				if err := h.Unlock(context.Background()); err != nil {
-					t.Errorf("unlock: %v", err)
-				}
+				wantEqual(t, "unlock", h.Unlock(context.Background()), nil)
 			})
 			next := lock(t, b, "/a")
 			if got := tc.now(); got > 15*time.Second {
@@ -305,14 +293,12 @@ func TestSessionEndsLockReturns(t *testing.T) {
 		a, b := open(t, c), open(t, c)
 		lock(t, a, "/a")
 		time.AfterFunc(time.Second, func() { _ = b.Close(context.Background()) })
-		_, err := b.Lock(t.Context(), "/a")
-		wantErr(t, err, client.ErrSessionClosed)
+		wantErr(t, second(b.Lock(t.Context(), "/a")), client.ErrSessionClosed)
 		synctest.Wait()
 
 		d := open(t, c)
 		time.AfterFunc(time.Second, func() { _ = admin.New(c).KillSession(context.Background(), d.ID()) })
-		_, err = d.Lock(t.Context(), "/a")
-		wantErr(t, err, client.ErrSessionExpired)
+		wantErr(t, second(d.Lock(t.Context(), "/a")), client.ErrSessionExpired)
 	})
 }
 
@@ -369,8 +355,7 @@ func TestRefusalsThatLeaveNothing(t *testing.T) {
 			{[]client.LockOption{client.Limit(3)}, client.ErrConflict, 1},
 		} {
 			before := tc.count(isMethod(http.MethodDelete))
-			_, err := s.TryLock(t.Context(), "/a", test.opts...)
-			wantErr(t, err, test.want)
+			wantErr(t, second(s.TryLock(t.Context(), "/a", test.opts...)), test.want)
 			if n := tc.count(isMethod(http.MethodDelete)) - before; n != test.releases {
 				t.Errorf("%v: %d releases followed, want %d", test.want, n, test.releases)
 			}

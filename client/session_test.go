@@ -75,6 +75,14 @@ func wantAtMost[N int | int64](t *testing.T, got, most N, events string) {
 	}
 }
 
+// wantEqual compares a result.
+func wantEqual[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
 // timeout returns a context that ends after d, or with the test.
 func timeout(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
@@ -92,42 +100,39 @@ func wantTokens(t *testing.T, tc *testCell, path string, want ...uint64) {
 
 func isKeepalive(r sentRequest) bool { return strings.HasSuffix(r.path, "/keepalive") }
 
-// The lease of a new session counts from the sending of the call that opened
-// it.
-func TestNewSessionCountsFromSending(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		tc.set(func() { tc.latency = time.Second })
-		s := open(t, c)
-		if got, want := s.Remaining(), s.TTL()-tc.now(); got != want {
-			t.Errorf("remaining is %s %s after sending, want %s", got, tc.now(), want)
-		}
-		if s.TTL() != 12*time.Second || s.Epoch() != 1 || s.ID() == "" || s.State() != client.Safe {
-			t.Errorf("session is %s, ttl %s, epoch %d, id %q", s.State(), s.TTL(), s.Epoch(), s.ID())
-		}
-	})
-}
-
-// If the first answer got lost, the second reports a session that has existed
-// since the first call: the lease counts from that.
-func TestNewSessionRepeatedCountsFromTheFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
-		tc.set(func() { tc.latency = time.Second })
-		var answers atomic.Int32
-		tc.dropIf(func(*http.Request) bool { return answers.Add(1) == 1 })
-		s := open(t, c, client.Name("twice"))
-		opened := time.Since(tc.start)
-		if opened < 4*time.Second {
-			t.Fatalf("opened at %s: no answer was lost", opened)
-		}
-		if got, want := s.Remaining(), 12*time.Second-opened; got != want {
-			t.Errorf("remaining is %s, want %s", got, want)
-		}
-		for other, err := range admin.New(tc.admin).ListSessions(t.Context()) {
-			if err != nil || other.ID != s.ID() {
-				t.Errorf("another session was opened: %+v, %v", other, err)
+// The lease of a new session counts from the sending of the first call that may
+// have opened it.
+func TestNewSessionCountsFromTheFirstSending(t *testing.T) {
+	for name, test := range map[string]struct {
+		disturb func(*testCell)
+		least   time.Duration // that the opening takes
+	}{
+		"slow network": {func(tc *testCell) { tc.set(func() { tc.latency = time.Second }) }, 2 * time.Second},
+		"lost answer": {func(tc *testCell) {
+			var answers atomic.Int32
+			tc.dropIf(func(*http.Request) bool { return answers.Add(1) == 1 })
+		}, 20 * time.Millisecond},
+		"hedged": {func(tc *testCell) { tc.Elect("r2"); tc.silence("r1", true) }, client.HedgeAfter},
+	} {
+		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
+			test.disturb(tc)
+			began := tc.now()
+			s := open(t, c)
+			opened := tc.now() - began
+			if opened < test.least {
+				t.Fatalf("opened in %s: the test shows nothing", opened)
 			}
-		}
-	})
+			wantEqual(t, "remaining", s.Remaining(), 12*time.Second-opened)
+			if s.TTL() != 12*time.Second || s.Epoch() < 1 || s.ID() == "" || s.State() != client.Safe {
+				t.Errorf("session is %s, ttl %s, epoch %d, id %q", s.State(), s.TTL(), s.Epoch(), s.ID())
+			}
+			for other, err := range admin.New(tc.admin).ListSessions(t.Context()) {
+				if err != nil || other.ID != s.ID() {
+					t.Errorf("another session was opened: %+v, %v", other, err)
+				}
+			}
+		})
+	}
 }
 
 // Opening a session may take longer than the ttl and the grace period. The
@@ -210,9 +215,7 @@ func TestKeepaliveThatIsSentOnKeepsToTheLease(t *testing.T) {
 					tc.Elect([]string{"r2", "r3", "r1"}[i%3])
 				}
 				time.Sleep(24 * time.Second)
-				if h.Err() != nil {
-					t.Errorf("the hold ended, though a master was in office all the time: %v", h.Err())
-				}
+				must(t, h.Err())
 			})
 		}
 	}
@@ -222,9 +225,7 @@ func TestJeopardyAndRecovery(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
-		for _, id := range []string{"r1", "r2", "r3"} {
-			tc.kill(id)
-		}
+		tc.killAll()
 		changed := s.Changed()
 		<-h.Done()
 		if s.Remaining() != 0 {
@@ -255,8 +256,7 @@ func TestJeopardyAndRecovery(t *testing.T) {
 		must(t, h.Unlock(t.Context()))
 		wantErr(t, again.Err(), client.ErrUnlocked)
 		wantTokens(t, tc, "/a")
-		_, err = again.Resume(t.Context())
-		wantErr(t, err, client.ErrUnlocked)
+		wantErr(t, second(again.Resume(t.Context())), client.ErrUnlocked)
 	})
 }
 
@@ -278,8 +278,7 @@ func TestResumeOfALaterGrant(t *testing.T) {
 				tc.Elect("r2")
 			}
 			tc.all(false)
-			_, err := h.Resume(t.Context())
-			wantErr(t, err, client.ErrLockLost)
+			wantErr(t, second(h.Resume(t.Context())), client.ErrLockLost)
 			wantState(t, s, client.Safe)
 			time.Sleep(2 * s.TTL())
 			wantTokens(t, tc, "/a")
@@ -297,9 +296,7 @@ func TestHoldEndsWithTheLocalLease(t *testing.T) {
 		left := h.Remaining()
 		began := time.Now()
 		<-h.Done()
-		if got := time.Since(began); got != left {
-			t.Errorf("the hold ended after %s, want %s", got, left)
-		}
+		wantEqual(t, "the hold ended after", time.Since(began), left)
 		if tc.leaseInCell(s) <= 0 {
 			t.Error("the hold ended later than the lease in the cell")
 		}
@@ -310,23 +307,17 @@ func TestExpiryAfterGrace(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
 		h := lock(t, s, "/a")
-		tc.kill("r1")
-		tc.kill("r2")
-		tc.kill("r3")
+		tc.killAll()
 		left := s.Remaining()
 		began := time.Now()
 		<-s.Done()
-		if got, want := time.Since(began), left+client.DefaultGrace; got != want {
-			t.Errorf("expired after %s, want %s", got, want)
-		}
+		wantEqual(t, "expired after", time.Since(began), left+client.DefaultGrace)
 		wantState(t, s, client.Expired)
 		wantErr(t, s.Err(), client.ErrSessionExpired)
 		wantErr(t, h.Err(), client.ErrJeopardy)
 		wantErr(t, h.Unlock(t.Context()), client.ErrSessionExpired)
-		_, err := s.Lock(t.Context(), "/b")
-		wantErr(t, err, client.ErrSessionExpired)
-		_, err = h.Resume(t.Context())
-		wantErr(t, err, client.ErrSessionExpired)
+		wantErr(t, second(s.Lock(t.Context(), "/b")), client.ErrSessionExpired)
+		wantErr(t, second(h.Resume(t.Context())), client.ErrSessionExpired)
 		must(t, s.Close(t.Context()))
 	})
 }
@@ -370,9 +361,7 @@ func TestSuspend(t *testing.T) {
 func TestCloseWithoutCell(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		tc.kill("r1")
-		tc.kill("r2")
-		tc.kill("r3")
+		tc.killAll()
 		ctx := timeout(t, time.Second)
 		began := time.Now()
 		wantErr(t, s.Close(ctx), client.ErrNoMaster)
@@ -394,11 +383,8 @@ func TestReconcileAfterEpochChange(t *testing.T) {
 		<-lost.Done()
 		wantErr(t, lost.Err(), client.ErrLockLost)
 		wantErr(t, lost.Unlock(t.Context()), client.ErrLockLost)
-		_, err := lost.Resume(t.Context())
-		wantErr(t, err, client.ErrLockLost)
-		if kept.Err() != nil {
-			t.Errorf("the hold that the cell knows of: %v", kept.Err())
-		}
+		wantErr(t, second(lost.Resume(t.Context())), client.ErrLockLost)
+		must(t, kept.Err())
 		time.Sleep(time.Minute)
 		wantTokens(t, tc, "/stray")
 		if len(tc.held("/foreign")) != 1 {

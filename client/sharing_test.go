@@ -112,9 +112,7 @@ func TestSharedKeepaliveTellsOfOne(t *testing.T) {
 		wantWithin(t, began, 2*time.Second)
 		time.Sleep(time.Minute)
 		wantSafe(t, append(all[:3:3], all[4:]...))
-		if other.Err() != nil {
-			t.Errorf("the hold of another session: %v", other.Err())
-		}
+		must(t, other.Err())
 	})
 }
 
@@ -213,9 +211,7 @@ func TestSharedKeepaliveThatFails(t *testing.T) {
 			before := tc.count(func(sentRequest) bool { return true })
 			time.Sleep(2 * time.Minute)
 			wantSafe(t, all)
-			if h.Err() != nil {
-				t.Errorf("a hold has ended: %v", h.Err())
-			}
+			must(t, h.Err())
 			wantAtMost(t, tc.count(func(sentRequest) bool { return true })-before, 4*40*15, "calls in two minutes")
 		})
 	}
@@ -318,9 +314,7 @@ func TestSharedKeepaliveAfterTheFirstWait(t *testing.T) {
 func TestSharedKeepaliveAfterAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		all := openShared(t, c, 300)
-		for _, id := range []string{"r1", "r2", "r3"} {
-			tc.kill(id)
-		}
+		tc.killAll()
 		time.Sleep(20 * time.Second)
 		tc.set(func() { tc.latency = 300 * time.Millisecond })
 		tc.Elect("r2")

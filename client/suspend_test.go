@@ -105,9 +105,7 @@ func TestContextHasValues(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		h, err := open(t, c).Lock(context.WithValue(t.Context(), key{}, "trace"), "/a")
 		must(t, err)
-		if got := h.Context().Value(key{}); got != "trace" {
-			t.Errorf("the value is %v", got)
-		}
+		wantEqual(t, "the value", h.Context().Value(key{}), "trace")
 	})
 }
 

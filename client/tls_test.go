@@ -90,13 +90,9 @@ func TestTLS(t *testing.T) {
 		must(t, err)
 		for range 5 {
 			must(t, second(c.ReadLock(t.Context(), "/a")))
-			if who := <-callers; who != "HTTP/1.1 billing" {
-				t.Errorf("the server received %q", who)
-			}
+			wantEqual(t, "the server received", <-callers, "HTTP/1.1 billing")
 		}
-		if n := conns.Load(); n != 1 {
-			t.Errorf("%d connections for calls one after the other", n)
-		}
+		wantEqual(t, "connections for calls one after the other", conns.Load(), 1)
 		_ = c.Close()
 	}
 }

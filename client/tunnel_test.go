@@ -36,8 +36,6 @@ func TestWatchEndsBehindATunnel(t *testing.T) {
 		tc.forget("r1", "r2", "r3")
 		w = watchFor(t, c, 3)
 		time.Sleep(10 * time.Second)
-		if compacted, err := w.over(); err != nil || len(compacted) != 1 {
-			t.Errorf("compacted %+v, %v", compacted, err)
-		}
+		wantCompacted(t, w, 1)
 	})
 }

@@ -122,9 +122,7 @@ func TestUnclaimedGrantOfAWaiterIsAskedFor(t *testing.T) {
 		got := lock(t, b, "/a")
 		wantWithin(t, began, 6*time.Second)
 		time.Sleep(time.Minute)
-		if got.Err() != nil {
-			t.Error(got.Err())
-		}
+		must(t, got.Err())
 		wantTokens(t, tc, "/a", got.Token())
 	})
 }

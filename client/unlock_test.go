@@ -29,9 +29,7 @@ func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 			must(t, second(admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0)))
 			test.fail(tc)
 			tc.Elect("r2")
-			if err := h.Unlock(t.Context()); err != test.want {
-				t.Errorf("unlock: %v, want %v", err, test.want)
-			}
+			wantEqual(t, "unlock", h.Unlock(t.Context()), test.want)
 			if check, err := c.CheckSequencer(t.Context(), h.Sequencer()); err != nil || check.Valid {
 				t.Errorf("check: %+v, %v", check, err)
 			}
@@ -99,9 +97,7 @@ func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 		h = lock(t, s, "/a")
 		wantDone(t, h)
 		wantErr(t, h.Err(), client.ErrLockLost)
-		if other.Err() != nil {
-			t.Errorf("another hold of the session: %v", other.Err())
-		}
+		must(t, other.Err())
 	})
 }
 

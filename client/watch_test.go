@@ -63,6 +63,14 @@ func (w *audience) over() ([]lockapi.Compacted, error) {
 	return slices.Clone(w.compacted), w.err
 }
 
+// wantCompacted checks that a watch yielded Compacted n times and continues.
+func wantCompacted(t *testing.T, w *audience, n int) {
+	t.Helper()
+	if compacted, err := w.over(); err != nil || len(compacted) != n {
+		t.Errorf("compacted %+v, %v", compacted, err)
+	}
+}
+
 func wantTold(t *testing.T, w *audience, want ...uint64) {
 	t.Helper()
 	synctest.Wait()
@@ -149,9 +157,7 @@ func TestWatchResumes(t *testing.T) {
 			time.Sleep(time.Duration(i%7) * 300 * time.Millisecond)
 		}
 		time.Sleep(5 * time.Minute)
-		if n := len(tc.past(0, ofFile)); n != 300 {
-			t.Errorf("the cell has %d events", n)
-		}
+		wantEqual(t, "events of the cell", len(tc.past(0, ofFile)), 300)
 		wantTold(t, all, tc.past(0, nil)...)
 		wantTold(t, odd, tc.past(0, func(e lockapi.CellEvent) bool { return e.Path == "/1/x" || e.Path == "" })...)
 	})
@@ -401,12 +407,9 @@ func TestWatchRefusesLies(t *testing.T) {
 			before := tc.streams()
 			w = watchFor(t, tc.client(t), 3, client.OnPath("/a"), client.OfType(lockapi.EventFileChanged))
 			time.Sleep(30 * time.Second)
-			_, err := w.over()
-			wantErr(t, err, client.ErrInternal)
+			wantErr(t, second(w.over()), client.ErrInternal)
 			wantTold(t, w)
-			if n := tc.streams() - before; n != 3 {
-				t.Errorf("%d streams began", n)
-			}
+			wantEqual(t, "streams began", tc.streams()-before, 3)
 		})
 	}
 }
@@ -429,8 +432,7 @@ func TestWatchRefused(t *testing.T) {
 			refuseWith(code)
 			w := watchFor(t, c, 0)
 			time.Sleep(time.Minute)
-			_, err := w.over()
-			wantErr(t, err, code)
+			wantErr(t, second(w.over()), code)
 		}
 		for _, code := range []lockapi.Code{client.ErrTooMany, client.ErrInternal} {
 			limit.Store(2)
