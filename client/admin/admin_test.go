@@ -50,9 +50,7 @@ func (a *scripted) always(status int, body any) {
 func over(t *testing.T, config client.Config) *admin.Admin {
 	t.Helper()
 	c, err := config.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return admin.New(c)
 }
@@ -131,6 +129,21 @@ func answer(status int, body string) *http.Response {
 func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// timeout returns a context that ends after d, or with the test.
+func timeout(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // second returns the error of a call with a result.
@@ -230,15 +243,12 @@ func TestTransferIsNotHedged(t *testing.T) {
 			}
 			return nil, nil
 		}
-		if _, err := a.Transfer(t.Context(), "r3"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(a.Transfer(t.Context(), "r3")))
 		if n := n.count(isPost); n != 1 {
 			t.Errorf("it was sent %d times", n)
 		}
 		lost = true
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		ctx := timeout(t, 3*time.Second)
 		if _, err := a.Transfer(ctx, "r2"); !errors.Is(err, client.ErrOutcomeUnknown) {
 			t.Error(err)
 		}
@@ -251,14 +261,10 @@ func TestTransferIsNotHedged(t *testing.T) {
 func TestReads(t *testing.T) {
 	bubble(t, func(t *testing.T, cell *stouttest.Cell, _ *network, a *admin.Admin) {
 		s, err := cell.Client().NewSession(t.Context(), client.Name("reader"), client.Meta(map[string]string{"pid": "8"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer s.Close(context.WithoutCancel(t.Context()))
 		h, err := s.Lock(t.Context(), "/a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cell.Depose()
 		if view, err := a.Cell(t.Context()); err != nil || view.Cell != "test" {
 			t.Errorf("cell: %+v, %v", view, err)
@@ -327,9 +333,7 @@ func TestTransferIsAwaited(t *testing.T) {
 			time.Sleep(25 * time.Second)
 			return answer(http.StatusOK, `{"master":"r2"}`), nil
 		}
-		if _, err := a.Transfer(t.Context(), "r2"); err != nil {
-			t.Error(err)
-		}
+		must(t, second(a.Transfer(t.Context(), "r2")))
 	})
 }
 
@@ -378,8 +382,7 @@ func TestChangesRefusedBehindALostAnswer(t *testing.T) {
 	} {
 		for _, code := range []lockapi.Code{client.ErrPermissionDenied, client.ErrUnauthenticated, client.ErrInvalidArgument, client.ErrSessionNotFound, client.ErrNotFound} {
 			bubble(t, func(t *testing.T, _ *stouttest.Cell, n *network, a *admin.Admin) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
+				ctx := timeout(t, time.Minute)
 				changes := func(r *http.Request) bool { return r.Method != http.MethodGet }
 				n.instead = func(r *http.Request) (*http.Response, error) {
 					switch {

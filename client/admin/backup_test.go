@@ -24,9 +24,7 @@ func wholeBackup(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	h := lockapi.BackupHeader{Cell: "fake", Revision: 57}
-	if err := backup.Write(&out, h, func(w io.Writer) error { _, err := io.WriteString(w, strings.Repeat("state", 20_000)); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, backup.Write(&out, h, func(w io.Writer) error { _, err := io.WriteString(w, strings.Repeat("state", 20_000)); return err }))
 	return out.Bytes()
 }
 
@@ -117,8 +115,7 @@ func TestBackupRefused(t *testing.T) {
 		}
 		n.instead = nil
 		cell.Depose()
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		ctx := timeout(t, 3*time.Second)
 		if _, err := a.Backup(ctx, io.Discard); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, client.ErrNoMaster) {
 			t.Error(err)
 		}

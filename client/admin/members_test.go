@@ -44,9 +44,7 @@ func TestMembers(t *testing.T) {
 	if got, ok := errors.AsType[*lockapi.Error](a.Ready(ctx, server.URL)); !ok || got.Directory != d2 || got.Command != outsider.Command {
 		t.Errorf("Ready: %+v", got)
 	}
-	if err := a.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: d2}); err != nil {
-		t.Errorf("ReplaceMember: %v", err)
-	}
+	must(t, a.ReplaceMember(ctx, "r1", lockapi.ReplaceMemberRequest{Directory: d2}))
 	if got, want := replica.asked[len(replica.asked)-1], `POST /v1/members/r1/replace {"directory":"`+d2+`","in_place_of":"d3"}`; got != want {
 		t.Errorf("it was sent as %s, want %s", got, want)
 	}
@@ -124,19 +122,13 @@ func TestMembersChange(t *testing.T) {
 	}}
 	a := adminOf(t, replica)
 	add := lockapi.AddMemberRequest{ID: "r4", Directory: "0123456789abcdef", RaftAddr: "h:1", URL: "http://h:2"}
-	if err := a.AddMember(t.Context(), add); err != nil {
-		t.Error(err)
-	}
+	must(t, a.AddMember(t.Context(), add))
 	stays := lockapi.SuffrageNonvoter
 	if m, err := a.SetMember(t.Context(), "r4", lockapi.SetMemberRequest{Suffrage: &stays, Force: true}); err != nil || m.Suffrage != stays {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if err := a.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{}); err != nil {
-		t.Error(err)
-	}
-	if err := a.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Directory: "00000000000000aa", Force: true}); err != nil {
-		t.Error(err)
-	}
+	must(t, a.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{}))
+	must(t, a.RemoveMember(t.Context(), "r4", lockapi.RemoveMemberRequest{Directory: "00000000000000aa", Force: true}))
 	for _, err := range []error{
 		a.AddMember(t.Context(), lockapi.AddMemberRequest{}),
 		a.RemoveMember(t.Context(), "a/b", lockapi.RemoveMemberRequest{}),
