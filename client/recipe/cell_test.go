@@ -55,9 +55,7 @@ func session(t *testing.T, c *stouttest.Cell, of *client.Client, name string) *c
 func sessionFor(t *testing.T, c *stouttest.Cell, of *client.Client, name string, ttl time.Duration) *client.Session {
 	t.Helper()
 	s, err := of.NewSession(bounded(t), client.TTL(ttl), client.Name(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		c.Mend(of)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -66,6 +64,24 @@ func sessionFor(t *testing.T, c *stouttest.Cell, of *client.Client, name string,
 	})
 	return s
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantEqual compares a result.
+func wantEqual[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// second returns the error of a call with a result.
+func second[T any](_ T, err error) error { return err }
 
 // receive waits for the next wanted value, and logs the others.
 func receive[T any](t *testing.T, from <-chan T, what string, wanted func(T) bool) T {

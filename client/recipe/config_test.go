@@ -17,9 +17,7 @@ func TestConfig(t *testing.T) {
 		ctx, path := bounded(t), "/t"
 		m, writer := c.Client(), c.Client()
 		limit, err := recipe.FollowConfig(ctx, m, path, 10, func(b []byte) (int, error) { return strconv.Atoi(string(b)) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wait := func(value int, failed error) {
 			t.Helper()
 			for {
@@ -37,9 +35,7 @@ func TestConfig(t *testing.T) {
 		put := func(content string) uint64 {
 			t.Helper()
 			stat, err := writer.Put(ctx, path, []byte(content))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return stat.Revision
 		}
 		wait(10, client.ErrNotFound)
@@ -47,9 +43,7 @@ func TestConfig(t *testing.T) {
 		wait(20, nil)
 		good := put("21")
 		wait(21, nil)
-		if got := limit.Revision(); got != good {
-			t.Errorf("revision %d; it was written at %d", got, good)
-		}
+		wantEqual(t, "revision", limit.Revision(), good)
 		put("a lot")
 		wait(21, strconv.ErrSyntax)
 		if _, err := writer.Put(ctx, path+"0", []byte("99")); err != nil { // another file
@@ -63,9 +57,7 @@ func TestConfig(t *testing.T) {
 		put("24")
 		c.Mend(m)
 		wait(24, nil)
-		if _, err := writer.Delete(ctx, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(writer.Delete(ctx, path)))
 		wait(24, client.ErrNotFound)
 	})
 }
@@ -79,9 +71,7 @@ func TestConfigAfterRefusal(t *testing.T) {
 		refuse, refused := noEvents()
 		meddler.set(refuse)
 		limit, err := recipe.FollowConfig(ctx, m, path, 10, func(b []byte) (int, error) { return strconv.Atoi(string(b)) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wait := func(value int) {
 			t.Helper()
 			for limit.Value() != value || limit.Err() != nil {
@@ -90,9 +80,7 @@ func TestConfigAfterRefusal(t *testing.T) {
 		}
 		put := func(path, content string) {
 			t.Helper()
-			if _, err := c.Client().Put(ctx, path, []byte(content)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(c.Client().Put(ctx, path, []byte(content))))
 		}
 		<-refused
 		put(path, "20")

@@ -38,9 +38,7 @@ func TestLateLeaderWritesNothing(t *testing.T) {
 		a, b := c.Client(), c.Client()
 		leaders := observe(t, c.Client(), path)
 		one, err := recipe.Campaign(ctx, session(t, c, a, "a"), path, []byte("a"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		first := receive(t, leaders, "a leads", named("a"))
 		campaign := make(chan *recipe.Leadership, 1)
 		second := sessionFor(t, c, b, "b", longTTL)
@@ -77,13 +75,9 @@ func TestLateLeaderWritesNothing(t *testing.T) {
 		}
 
 		c.IsolateMaster()
-		if err := two.Proclaim(ctx, []byte("b, elsewhere")); err != nil {
-			t.Error(err)
-		}
+		must(t, two.Proclaim(ctx, []byte("b, elsewhere")))
 		receive(t, leaders, "b publishes its new address", named("b, elsewhere"))
-		if err := two.Resign(ctx); err != nil {
-			t.Error(err)
-		}
+		must(t, two.Resign(ctx))
 		receive(t, leaders, "no leader", func(l recipe.Leader) bool { return l.Revision == 0 })
 	})
 }
@@ -127,9 +121,7 @@ func TestLeadAgain(t *testing.T) {
 			t.Errorf("token %d after %d", second.Token(), first.Token())
 		}
 		// An operator ends the session.
-		if err := admin.New(m).KillSession(ctx, session); err != nil {
-			t.Fatal(err)
-		}
+		must(t, admin.New(m).KillSession(ctx, session))
 		<-stopped
 		third := receive(t, started, "it leads with a new session", always)
 		if third.Token() <= second.Token() {
@@ -151,9 +143,7 @@ func TestForcedOutLeaderWritesNothing(t *testing.T) {
 		ctx, path := bounded(t), "/t"
 		m := c.Client()
 		l, err := recipe.Campaign(ctx, sessionFor(t, c, m, "a", longTTL), path, []byte("a"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.ReleaseByForce(path)
 		if err := l.Proclaim(ctx, []byte("late")); !errors.Is(err, client.ErrNotHeld) && !errors.Is(err, client.ErrLockLost) {
 			t.Errorf("a late leader wrote: %v", err)
@@ -182,9 +172,7 @@ func TestLeaderIsCutOff(t *testing.T) {
 		}()
 		<-started
 		c.Cut(a)
-		if _, err := recipe.Campaign(ctx, session(t, c, b, "b"), path, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(recipe.Campaign(ctx, session(t, c, b, "b"), path, nil)))
 		select {
 		case <-stopped:
 		default:

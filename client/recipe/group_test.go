@@ -47,27 +47,19 @@ func TestMembers(t *testing.T) {
 		go func() { ended <- recipe.Stay(staying, a, dir, "a", []byte("1"), client.TTL(ttl)) }()
 		receive(t, seen, "a is there", same("a=1"))
 		s := session(t, c, b, "b")
-		if err := recipe.Join(ctx, s, dir, "b", []byte("2")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, recipe.Join(ctx, s, dir, "b", []byte("2")))
 		receive(t, seen, "b is there", same("a=1 b=2"))
 
 		c.KillMaster()
 		c.IsolateMaster()
-		if err := recipe.Join(ctx, s, dir, "b", []byte("3")); err != nil {
-			t.Fatal(err)
-		}
-		if got := <-seen; got != "a=1 b=3" {
-			t.Errorf("after changes of master %q are there", got)
-		}
+		must(t, recipe.Join(ctx, s, dir, "b", []byte("3")))
+		wantEqual(t, "after changes of master", <-seen, "a=1 b=3")
 
 		c.Cut(a)
 		receive(t, seen, "a is gone", same("b=3"))
 		c.Mend(a)
 		receive(t, seen, "a is back", same("a=1 b=3"))
-		if err := recipe.Leave(ctx, s, dir, "b"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, recipe.Leave(ctx, s, dir, "b"))
 		receive(t, seen, "b has left", same("a=1"))
 		leave()
 		receive(t, seen, "a has left", same(""))
@@ -134,9 +126,7 @@ func TestMeetWithoutTheDead(t *testing.T) {
 		meet("a")
 		dying := meet("b")
 		receive(t, seen, "two are there", same("a= b="))
-		if err := dying.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dying.Close(ctx))
 		receive(t, met, "b gets the error", same("closed"))
 		meet("c")
 		receive(t, seen, "two are there again", same("a= c="))
@@ -151,9 +141,7 @@ func TestMeetWithoutTheDead(t *testing.T) {
 		var revisions []uint64
 		for _, name := range []string{"d", "all.there"} {
 			file, err := c.Client().Get(ctx, dir+name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			revisions = append(revisions, file.Revision)
 		}
 		if revisions[0] > revisions[1] {
@@ -168,9 +156,7 @@ func TestBarrier(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, path := bounded(t), "/t"
 		m := c.Client()
-		if err := recipe.Await(ctx, m, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, recipe.Await(ctx, m, path))
 		s := session(t, c, m, "guard")
 		passed := make(chan string, 1)
 		await := func() {
@@ -182,9 +168,7 @@ func TestBarrier(t *testing.T) {
 			}()
 		}
 		for range 2 {
-			if err := recipe.Raise(ctx, s, path, client.Ephemeral()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, recipe.Raise(ctx, s, path, client.Ephemeral()))
 		}
 		await()
 		c.KillMaster()
@@ -193,13 +177,9 @@ func TestBarrier(t *testing.T) {
 			t.Error("the barrier was passed while it was up")
 		default:
 		}
-		if err := recipe.Lower(ctx, s, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, recipe.Lower(ctx, s, path))
 		receive(t, passed, "it is passed", same("passed"))
-		if err := recipe.Raise(ctx, s, path, client.Ephemeral()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, recipe.Raise(ctx, s, path, client.Ephemeral()))
 		await()
 		c.Cut(m) // its owner's session expires
 		receive(t, passed, "it is passed", same("passed"))

@@ -23,9 +23,7 @@ func TestHandOver(t *testing.T) {
 		ctx, stop := context.WithCancel(bounded(t))
 		m, path := c.Client(), "/t"
 		from, err := m.Revision(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		leads := make(chan string, 10)
 		var candidates sync.WaitGroup
 		candidate := func(name string, priority int, handOver bool) context.CancelFunc {
@@ -56,26 +54,18 @@ func TestHandOver(t *testing.T) {
 		defer other()
 		time.Sleep(time.Second)
 		preferred := candidate("preferred", 1, true)
-		if name := <-leads; name != "preferred" {
-			t.Errorf("%s leads next", name)
-		}
+		wantEqual(t, "leads next", <-leads, "preferred")
 		more := candidate("most preferred", lockapi.MaxPriority, false)
-		if name := <-leads; name != "most preferred" {
-			t.Errorf("%s leads next", name)
-		}
+		wantEqual(t, "leads next", <-leads, "most preferred")
 		preferred()
 		more()
-		if name := <-leads; name != "other" {
-			t.Errorf("%s leads after those that are preferred", name)
-		}
+		wantEqual(t, "leads after those that are preferred", <-leads, "other")
 		stop()
 		candidates.Wait()
 
 		holders, seen, released := 0, []string{}, uint64(0)
 		for e, err := range m.Watch(bounded(t), from, client.OnPath(path), client.OfType(lockapi.EventTypes(lockapi.SubjectLock)...)) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			switch e.Type {
 			case lockapi.EventLockAcquired:
 				if released > 0 && e.Revision != released+1 {
@@ -175,9 +165,7 @@ func TestHandoverIsAskedAgain(t *testing.T) {
 		}
 		candidate("third", 1, nil)
 		(<-asked) <- true
-		if name := <-leads; name != "third" {
-			t.Errorf("%s leads after the hand-over", name)
-		}
+		wantEqual(t, "leads after the hand-over", <-leads, "third")
 		stop()
 		candidates.Wait()
 	})
@@ -190,9 +178,7 @@ func TestNoHandoverToASet(t *testing.T) {
 		ctx, stop := context.WithCancel(bounded(t))
 		m := c.Client()
 		busy := session(t, c, c.Client(), "busy")
-		if _, err := busy.Lock(ctx, "/other"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(busy.Lock(ctx, "/other")))
 		done := make(chan error)
 		leads := make(chan bool, 10)
 		go func() {

@@ -123,9 +123,7 @@ func TestMovingALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMoving(t)
 		m.fleet(t, [][]int{{0, 1, 2}, {0, 1, 2}, {0, 1, 2}})
-		if most := m.most.Load(); most != 1 {
-			t.Errorf("%d programs worked at a time", most)
-		}
+		wantEqual(t, "programs worked at a time", m.most.Load(), 1)
 		for version := range m.done {
 			if m.done[version].Load() == 0 {
 				t.Errorf("version %c never worked", 'A'+version)
@@ -162,8 +160,6 @@ func TestMovingALockTooFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMoving(t)
 		m.fleet(t, [][]int{{0}, {2}})
-		if most := m.most.Load(); most != 2 {
-			t.Errorf("%d programs worked at a time", most)
-		}
+		wantEqual(t, "programs worked at a time", m.most.Load(), 2)
 	})
 }

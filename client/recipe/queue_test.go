@@ -51,15 +51,11 @@ func TestQueue(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, dir := bounded(t), "/t/"
 		q, err := recipe.NewQueue(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		const jobs = 30
 		adder := session(t, c, c.Client(), "adder")
 		for i := range jobs {
-			if _, err := q.Add(ctx, adder, fmt.Appendf(nil, "job %d", i)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(q.Add(ctx, adder, fmt.Appendf(nil, "job %d", i))))
 		}
 		r := &record{doing: make(map[string]int), done: make(map[string]int)}
 		hanging := make(chan string, 1)
@@ -106,9 +102,7 @@ func TestQueue(t *testing.T) {
 		for left := 1; left > 0; pause(t, ctx, "the queue is empty") {
 			left = 0
 			for _, err := range adder.Client().List(ctx, dir) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				left++
 			}
 		}

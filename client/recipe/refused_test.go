@@ -83,13 +83,9 @@ func TestLargeJobs(t *testing.T) {
 		ctx, stop := context.WithCancel(bounded(t))
 		s := sessionFor(t, c, c.Client(), "worker", longTTL)
 		q, err := recipe.NewQueue("/t/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		large := bytes.Repeat([]byte("x"), lockapi.MaxFileBytes)
-		if _, err := q.Add(ctx, s, large); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(q.Add(ctx, s, large)))
 		err = q.Work(ctx, s.Client(), func(_ context.Context, job recipe.Job) error {
 			if !bytes.Equal(job.Content, large) {
 				t.Errorf("a job of %d bytes", len(job.Content))
@@ -110,13 +106,9 @@ func TestWorkAfterRefusal(t *testing.T) {
 		ctx := bounded(t)
 		m, meddler := newMeddled(c)
 		q, err := recipe.NewQueue("/t/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		other, s := sessionFor(t, c, c.Client(), "other", longTTL), sessionFor(t, c, m, "worker", longTTL)
-		if _, err := q.Add(ctx, other, []byte("job")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(q.Add(ctx, other, []byte("job"))))
 		refuse, refused := noEvents()
 		meddler.set(refuse)
 		done := make(chan string, 1)
@@ -147,13 +139,9 @@ func TestFailedJob(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		s := sessionFor(t, c, c.Client(), "worker", longTTL)
 		q, err := recipe.NewQueue("/t/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		working, stop := context.WithCancel(bounded(t))
-		if _, err := q.Add(working, s, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(q.Add(working, s, nil)))
 		var failed time.Time
 		_ = q.Work(working, s.Client(), func(ctx context.Context, job recipe.Job) error {
 			if !failed.IsZero() {
@@ -216,9 +204,7 @@ func TestSlowOpening(t *testing.T) {
 			return nil, nil
 		})
 		leads := func(context.Context, *recipe.Leadership) error { return nil }
-		if err := recipe.Lead(ctx, m, path, nil, recipe.Callbacks{Started: leads}, client.TTL(time.Second)); err != nil {
-			t.Error(err)
-		}
+		must(t, recipe.Lead(ctx, m, path, nil, recipe.Callbacks{Started: leads}, client.TTL(time.Second)))
 	})
 }
 
@@ -276,9 +262,7 @@ func TestBadNames(t *testing.T) {
 		}
 		// A subdirectory is another group.
 		for _, err := range []error{recipe.Join(ctx, s, dir+"/", "a", nil), recipe.Join(ctx, s, dir+"/b/", "c", nil)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		for members, err := range recipe.Members(ctx, s.Client(), dir+"/") {
 			if err != nil || len(members) != 1 || members[0].Name != "a" {

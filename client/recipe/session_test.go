@@ -47,12 +47,8 @@ func TestNewSessions(t *testing.T) {
 				ctx, stop := context.WithCancel(bounded(t))
 				m, other, started, ended := c.Client(), c.Client(), make(chan bool, 1), make(chan error, 1)
 				q, err := recipe.NewQueue("/t/")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := q.Add(ctx, sessionFor(t, c, other, "adder", longTTL), nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
+				must(t, second(q.Add(ctx, sessionFor(t, c, other, "adder", longTTL), nil)))
 				go func() { ended <- run(ctx, m, working(started)) }()
 				for range 3 {
 					<-started
@@ -60,9 +56,7 @@ func TestNewSessions(t *testing.T) {
 						if err == nil && s.Name == "worker" {
 							err = admin.New(other).KillSession(ctx, s.ID)
 						}
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 					}
 				}
 				<-started
@@ -146,9 +140,7 @@ func TestGuardedAfterASleep(t *testing.T) {
 		if err == nil {
 			_, err = q.Add(ctx, session(t, cell, cell.Client(), "adder"), []byte("job"))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = q.Work(ctx, c, func(under context.Context, _ recipe.Job) error {
 			defer stop()
 			return ended(under)

@@ -52,9 +52,7 @@ type tenure struct {
 func newFleet(t *testing.T, c *stouttest.Cell, n int) *fleet {
 	t.Helper()
 	g, err := recipe.NewShards("/t/", n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := &fleet{t: t, c: c, g: g, seed: c.Client(), member: make(map[string]*fleetMember), shards: make([]tenure, n)}
 	t.Cleanup(func() {
 		for name := range f.member {
@@ -242,9 +240,7 @@ func TestShards(t *testing.T) {
 			t.Errorf("a has left: %v", err)
 		}
 		expect("a leaves", 4)
-		if _, err := f.seed.Delete(bounded(t), "/t/plan"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(f.seed.Delete(bounded(t), "/t/plan")))
 		time.Sleep(time.Second)
 		if file, err := f.seed.Get(bounded(t), "/t/plan"); err != nil {
 			t.Errorf("a deleted plan: %s, %v", file.Content, err)
@@ -278,9 +274,7 @@ func TestShardMovesAfterItsServer(t *testing.T) {
 		if stopping != 1 {
 			t.Errorf("%d shards move at a time", stopping)
 		}
-		if moves := f.settled("b joins"); moves != 2 {
-			t.Errorf("%d moves", moves)
-		}
+		wantEqual(t, "moves", f.settled("b joins"), 2)
 	})
 }
 
@@ -308,9 +302,7 @@ func TestShardOfUnawareMember(t *testing.T) {
 			}
 		}
 		meddler.set(nil)
-		if moves := f.settled("b reads the plan"); moves != 1 {
-			t.Errorf("%d moves", moves)
-		}
+		wantEqual(t, "moves", f.settled("b reads the plan"), 1)
 	})
 }
 
@@ -411,9 +403,7 @@ func TestFailedShard(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
 		ctx, stop := context.WithCancel(bounded(t))
 		g, err := recipe.NewShards("/t/", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var tokens []uint64
 		began := time.Now()
 		err = g.Serve(ctx, c.Client(), "a", nil, func(_ context.Context, _ int, held *client.Held) error {
@@ -443,9 +433,7 @@ func TestRefusedShards(t *testing.T) {
 			return nil
 		}
 		other, err := recipe.NewShards("/t/", 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := other.Serve(bounded(t), c.Client(), "b", nil, never); !errors.Is(err, client.ErrInvalidArgument) {
 			t.Errorf("three shards instead of two: %v", err)
 		}
