@@ -22,12 +22,8 @@ func securely(t *testing.T, f func(t *testing.T, m *Master, n *node, c *fakeCell
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		rule := lockapi.AccessLists{Read: []string{"user:a", "user:c"}, Lock: []string{"user:a", "user:b"}, Write: []string{"user:a"}, Admin: []string{"user:a"}}
-		if _, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: rule}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: rule})))
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 		f(t, m, n, c)
 	})
 }
@@ -53,9 +49,7 @@ func using(c Caller, session string) Caller {
 func sessionOfCaller(t *testing.T, m *Master, who string) string {
 	t.Helper()
 	s, err := m.OpenSession(t.Context(), new(by(who, AnyCaller)), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 3_600_000}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s.ID
 }
 
@@ -115,9 +109,7 @@ func TestFoundedWithAccess(t *testing.T) {
 		}
 		_, err = next.master.OpenSession(t.Context(), new(by("", Known)), &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeUnauthenticated)
-		if err := next.master.DisableAccess(t.Context(), new(bearer), &lockapi.DisableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, next.master.DisableAccess(t.Context(), new(bearer), &lockapi.DisableAccess{}))
 		last := c.office("r3")
 		pass(time.Minute)
 		if s := last.State(); s.AccessOn {
@@ -171,14 +163,10 @@ func TestTokens(t *testing.T) {
 		pass(time.Minute)
 		_, err := who("expires")
 		code(t, err, lockapi.CodeUnauthenticated)
-		if err := m.DisableAccess(t.Context(), new(root(Operate)), &lockapi.DisableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.DisableAccess(t.Context(), new(root(Operate)), &lockapi.DisableAccess{}))
 		_, err = who("expires")
 		code(t, err, lockapi.CodeUnauthenticated)
-		if err := m.RevokeToken(t.Context(), new(by("", Operate)), &lockapi.RevokeToken{ID: made["lasts"].ID}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.RevokeToken(t.Context(), new(by("", Operate)), &lockapi.RevokeToken{ID: made["lasts"].ID}))
 		_, err = who("lasts")
 		code(t, err, lockapi.CodeUnauthenticated)
 		if list, err := m.ListTokens(t.Context(), &Read{}, &lockapi.ListTokens{Limit: 10}); err != nil || len(list.Tokens) != 2 || slices.ContainsFunc(list.Tokens, func(v lockapi.Token) bool { return v.Secret != "" }) {
@@ -221,13 +209,9 @@ func TestProofsThatEnd(t *testing.T) {
 		code(t, who(), lockapi.CodeUnauthenticated)
 		_, _, err := watch.Read(m.log.State().Revision, 10, 1000)
 		code(t, err, lockapi.CodeUnauthenticated)
-		if _, err := m.PutRule(t.Context(), new(root(AdminAt)), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Read: []string{}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.PutRule(t.Context(), new(root(AdminAt)), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Read: []string{}}})))
 		code(t, soon(t, called), lockapi.CodeUnauthenticated)
-		if err := m.DisableAccess(t.Context(), new(root(Operate)), &lockapi.DisableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.DisableAccess(t.Context(), new(root(Operate)), &lockapi.DisableAccess{}))
 		code(t, who(), lockapi.CodeUnauthenticated)
 		if err := m.Authorize(&by); err == nil {
 			t.Error("a replica takes it for its own answers")
@@ -278,9 +262,7 @@ func TestSessionsAreTheirOpeners(t *testing.T) {
 
 		caller, keyed := by("user:a", Known), lockapi.OpenSession{Key: "k", SessionRequest: lockapi.NewSessionRequest()}
 		first, err := m.OpenSession(t.Context(), new(caller), &keyed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		caller = by("user:b", Known)
 		keyed.Name = "another body"
 		others, err := m.OpenSession(t.Context(), new(caller), &keyed)
@@ -301,19 +283,13 @@ func TestAdoption(t *testing.T) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		old := newSession(t, m, time.Hour)
 		for _, path := range []string{"/p/l", "/q/l"} {
-			if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(old)}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(old)})))
 		}
 		for path, who := range map[string][]string{"/p": {"user:a", "user:b"}, "/q": {"user:b"}} {
 			rule := &lockapi.PutRule{Path: path, AccessLists: lockapi.AccessLists{Lock: who, Admin: []string{"user:a"}}}
-			if _, err := m.PutRule(t.Context(), new(root(Operate)), rule); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.PutRule(t.Context(), new(root(Operate)), rule)))
 		}
-		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 		owner := func() string {
 			v, _ := n.State().Session(old)
 			return v.Principal
@@ -360,16 +336,10 @@ func TestAdoptionOfFiles(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
 		old := newSession(t, m, time.Hour)
-		if _, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/p/f", Session: old, Ephemeral: new(true)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/p/f", Session: old, Ephemeral: new(true)})))
 		rule := &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{"user:a"}, Lock: []string{"user:b"}}}
-		if _, err := m.PutRule(t.Context(), new(root(Operate)), rule); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.PutRule(t.Context(), new(root(Operate)), rule)))
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 		keep := func(who string) error {
 			caller := by(who, NoCaller)
 			caller.Ask.Session, caller.Ask.Uses = old, true
@@ -398,9 +368,7 @@ func TestNamesOfSequentialFilesAreJudged(t *testing.T) {
 		}
 		rule := func(path string, write ...string) {
 			t.Helper()
-			if _, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: path, AccessLists: lockapi.AccessLists{Write: write}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: path, AccessLists: lockapi.AccessLists{Write: write}})))
 		}
 		create := func(who, prefix string) (FileWritten, error) {
 			return m.WriteFile(t.Context(), new(by(who, NameAt, next(prefix, 1))), &lockapi.WriteFile{Path: prefix, Sequential: true})
@@ -438,12 +406,8 @@ func TestNamesOfSequentialFilesAreJudged(t *testing.T) {
 func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m.WriteFile(t.Context(), new(by("user:a", WriteAt, "/p/f")), &lockapi.WriteFile{Path: "/p/f", Content: []byte("secret")}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(ask(t.Context(), m, locking("user:a", a))))
+		must(t, second(m.WriteFile(t.Context(), new(by("user:a", WriteAt, "/p/f")), &lockapi.WriteFile{Path: "/p/f", Content: []byte("secret")})))
 		if e := code(t, second(ask(t.Context(), m, locking("user:b", b))), lockapi.CodeLockHeld); e.Holders != nil || e.MoreHolders != 0 {
 			t.Errorf("%+v", e)
 		}
@@ -451,9 +415,7 @@ func TestWhatMayNotBeReadIsLeftOut(t *testing.T) {
 		if e := code(t, second(m.WriteFile(t.Context(), new(writer), &write)), lockapi.CodePrecondition); e.Current == nil {
 			t.Errorf("%+v", e)
 		}
-		if err := m.changeRule(t, lockapi.AccessLists{Read: []string{"user:c"}, Write: []string{"user:a"}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.changeRule(t, lockapi.AccessLists{Read: []string{"user:c"}, Write: []string{"user:a"}}))
 		writer = by("user:a", WriteAt, "/p/f")
 		if e := code(t, second(m.WriteFile(t.Context(), new(writer), &write)), lockapi.CodePrecondition); e.Current != nil {
 			t.Errorf("%+v", e)
@@ -498,8 +460,6 @@ func soon[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
-
 // changeRule replaces the rule at /p.
 func (m *Master) changeRule(t *testing.T, lists lockapi.AccessLists) error {
 	t.Helper()
@@ -511,9 +471,7 @@ func (m *Master) changeRule(t *testing.T, lists lockapi.AccessLists) error {
 func TestRightsThatAreTakenAway(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(ask(t.Context(), m, locking("user:a", a))))
 		if g, err := ask(t.Context(), m, locking("user:b", b, queueing)); err != nil || g.State != lockapi.StateQueued {
 			t.Fatalf("%+v, %v", g, err)
 		}
@@ -528,9 +486,7 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 		if s := n.State(); s.WaitCount() != 3 {
 			t.Fatalf("%d wait", s.WaitCount())
 		}
-		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.changeRule(t, lockapi.AccessLists{Lock: []string{}}))
 		for range 2 {
 			code(t, soon(t, waits), lockapi.CodePermissionDenied)
 		}
@@ -560,9 +516,7 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(ask(t.Context(), m, locking("user:a", a))))
 		called := make(chan error)
 		go func() {
 			called <- second(ask(context.Background(), m, locking("user:b", b, waiting(time.Hour))))
@@ -576,9 +530,7 @@ func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		pass(time.Second)
-		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.changeRule(t, lockapi.AccessLists{Lock: []string{}}))
 		denied := func(when string, req request) {
 			t.Helper()
 			if e := code(t, second(ask(t.Context(), m, req)), lockapi.CodePermissionDenied); e.Holders != nil {
@@ -612,13 +564,9 @@ func TestHoldsStayWhenTheRightIsTakenAway(t *testing.T) {
 func TestPlacesOutliveCredentials(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(ask(t.Context(), m, locking("user:a", a))))
 		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b", TTLMS: 60_000}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sum := sha256.Sum256([]byte(token.Secret))
 		for i, proof := range []Caller{{Principal: "user:b", Ends: time.Now().Add(time.Minute)}, {Secret: &sum}} {
 			req := locking("user:b", b, queueing, waiting(time.Hour), handle(fmt.Sprint(i)))
@@ -653,18 +601,14 @@ func TestPlacesOutliveCredentials(t *testing.T) {
 func TestNextOfficeJudgesWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(ask(t.Context(), m, locking("user:a", a))))
 		for i := range 2*expelledAtOnce + 1 {
 			if g, err := ask(t.Context(), m, locking("user:b", b, queueing, handle(fmt.Sprint(i)))); err != nil || g.State != lockapi.StateQueued {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}
 		n.change(func(s *state.State) { s.AccessOn = false }) // so that this office does not check the waits
-		if err := m.changeRule(t, lockapi.AccessLists{Lock: []string{}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.changeRule(t, lockapi.AccessLists{Lock: []string{}}))
 		pass(time.Second)
 		n.change(func(s *state.State) { s.AccessOn = true })
 		pass(time.Second)
@@ -693,13 +637,9 @@ func TestEmptyReplicaJudgesNoToken(t *testing.T) {
 func TestRefusedWaitIsOver(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
-		if _, err := ask(t.Context(), m, locking("user:a", a)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(ask(t.Context(), m, locking("user:a", a))))
 		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sum := sha256.Sum256([]byte(token.Secret))
 		over := make(chan string, 2)
 		for name, change := range map[string]func(*lockapi.LockRequest){"kept": queueing, "not kept": waiting(time.Hour)} {
@@ -715,9 +655,7 @@ func TestRefusedWaitIsOver(t *testing.T) {
 			}()
 		}
 		pass(time.Second)
-		if err := m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token.ID}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token.ID}))
 		for range 2 {
 			if wrong := soon(t, over); wrong != "" {
 				t.Error(wrong)
@@ -731,9 +669,7 @@ func TestRefusedWaitIsOver(t *testing.T) {
 func TestRevokedTokensEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sum, s := sha256.Sum256([]byte(token.Secret)), sessionOfCaller(t, m, "user:a")
 		called := make(chan error)
 		go func() {
@@ -749,9 +685,7 @@ func TestRevokedTokensEndWhatWaits(t *testing.T) {
 		if len(watch.Ready()) > 0 {
 			t.Fatal("there is nothing to look for")
 		}
-		if err := m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token.ID}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token.ID}))
 		code(t, soon(t, called), lockapi.CodeUnauthenticated)
 		soon(t, watch.Ready())
 		_, _, err = watch.Read(1, 10, 1000)
@@ -763,9 +697,7 @@ func TestRevokedTokensEndWhatWaits(t *testing.T) {
 func answered(t *testing.T, e *lockapi.Error) string {
 	t.Helper()
 	b, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -775,18 +707,12 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		const ttl = 5 * time.Second
 		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl.Milliseconds()}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sum := sha256.Sum256([]byte(token.Secret))
-		if _, err := ask(t.Context(), m, locking("user:a", sessionOfCaller(t, m, "user:a"))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(ask(t.Context(), m, locking("user:a", sessionOfCaller(t, m, "user:a")))))
 		called, watched := make(chan error, 4), make(chan error, 2)
 		all, err := NewEventFilter(nil, []string{"/q/"}, nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, proof := range []Caller{{Secret: &sum}, {Principal: "user:a", Ends: time.Now().Add(ttl)}} {
 			watcher := proof
 			watcher.Ask = Ask{Right: AnyCaller}
@@ -844,9 +770,7 @@ func TestEnablingIsForWhatWaits(t *testing.T) {
 		if m.Cell().Access {
 			t.Error("the cell says that access is on")
 		}
-		if _, err := m.EnableAccess(t.Context(), new(by("", Operate)), &lockapi.EnableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.EnableAccess(t.Context(), new(by("", Operate)), &lockapi.EnableAccess{})))
 		if !m.Cell().Access {
 			t.Error("the cell says that access is off")
 		}
@@ -864,9 +788,7 @@ func TestRefusalsNeedTheLease(t *testing.T) {
 			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 		})
 		old := c.office("r1")
-		if _, err := old.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(old.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 		read := func(m *Master) error {
 			return second(m.GetLock(t.Context(), &Read{Caller: new(by("user:a", ReadAt, "/p"))}, &lockapi.GetLock{Path: "/p"}))
 		}
@@ -888,9 +810,7 @@ func TestRefusalsNeedTheLease(t *testing.T) {
 func TestCallsBehindARevocationHaveNoEffect(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		for i := range 20 {
-			if err := m.changeRule(t, lockapi.AccessLists{Write: []string{"user:a"}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.changeRule(t, lockapi.AccessLists{Write: []string{"user:a"}}))
 			path, stop := fmt.Sprintf("/p/%d", i), make(chan struct{})
 			done := make(chan struct{})
 			go func() {
@@ -906,9 +826,7 @@ func TestCallsBehindARevocationHaveNoEffect(t *testing.T) {
 				}
 			}()
 			pass(time.Duration(i) * 7 * time.Millisecond)
-			if err := m.changeRule(t, lockapi.AccessLists{Write: []string{}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.changeRule(t, lockapi.AccessLists{Write: []string{}}))
 			began := time.Now()
 			_, err := m.WriteFile(t.Context(), new(by("user:a", WriteAt, path)), &lockapi.WriteFile{Path: path})
 			if !errors.Is(err, lockapi.CodePermissionDenied) {

@@ -27,9 +27,7 @@ func TestAccessChaos(t *testing.T) {
 					f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 				})
 				first := c.office("r1").master
-				if _, err := first.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, second(first.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 				work, stop := context.WithCancel(t.Context())
 				x := &accessChaos{chaos: chaos{t: t, c: c, work: work, rng: rng}}
 				var running sync.WaitGroup

@@ -114,9 +114,7 @@ func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		sum := sha256.Sum256([]byte("stout_a"))
 		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TokenSHA256: hex.EncodeToString(sum[:])}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rule := func(lists lockapi.AccessLists) {
 			if _, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lists}); err != nil {
 				t.Error(err)
@@ -128,9 +126,7 @@ func TestRightsEndWhileTheCallIsAnnounced(t *testing.T) {
 			_, err := m.WriteFile(t.Context(), new(by), &lockapi.WriteFile{Path: "/p/f"})
 			return err
 		}
-		if err := write(func() {}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write(func() {}))
 		before := n.State().Revision
 		code(t, write(func() { rule(lockapi.AccessLists{}) }), lockapi.CodePermissionDenied)
 		rule(lockapi.AccessLists{Write: []string{"user:a"}})

@@ -184,9 +184,7 @@ func TestNextMasterCountsAnew(t *testing.T) {
 // TestNonvoterIsReplaced and stays a nonvoter.
 func TestNonvoterIsReplaced(t *testing.T) {
 	inMembersCellWith(t, 3, Options{Drift: drift, AutoReplace: auto}, func(t *testing.T, c *fakeCell, m *Master) {
-		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))))
 		c.set(func(f *fakeConf) { wipe(f, "r4", newDirectory) })
 		pass(auto + 10*time.Second)
 		c.wantMembers(t, "replaced", m, "r1+", "r2+", "r3+", "r4")

@@ -17,22 +17,16 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 		s := newSession(t, m, time.Minute)
 		req := lockapi.NewLockRequest(s)
 		g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: req})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := m.GetBackup(t.Context(), &Read{}, &lockapi.GetBackup{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h := b.Header
 		if h.Stale || h.Token != g.Token || h.Revision != n.State().Revision || h.Index != n.State().Index || h.Replica != "r1" ||
 			h.Contents != (lockapi.BackupContents{Sessions: 1, Holds: 1, Locks: 1}) {
 			t.Errorf("%+v", h)
 		}
 		var raw bytes.Buffer
-		if err := b.Snapshot(&raw); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Snapshot(&raw))
 		back, err := state.Restore(&raw)
 		if err != nil || back.LastToken() != g.Token {
 			t.Errorf("%v", err)

@@ -80,9 +80,7 @@ func TestAdd(t *testing.T) {
 		write(t, m, members.MaxLag+10)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
 		for range 2 { // the second changes nothing
-			if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.AddMember(t.Context(), &Caller{}, addition(""))))
 		}
 		pass(time.Minute)
 		c.wantMembers(t, "behind", m, "r1+", "r2+", "r3+", "r4")
@@ -93,21 +91,15 @@ func TestAdd(t *testing.T) {
 		c.set(func(f *fakeConf) { f.behind[fourth] = 0 })
 		pass(time.Second)
 		c.wantMembers(t, "caught up", m, "r1+", "r2+", "r3+", "r4+")
-		if err := second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r4"})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r4"})))
 		pass(time.Second)
 		c.wantMembers(t, "removed", m, "r1+", "r2+", "r3+")
 		code(t, second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r4"})), lockapi.CodeNotFound)
 
-		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))))
 		pass(time.Minute)
 		c.wantMembers(t, "without a vote", m, "r1+", "r2+", "r3+", "r4")
-		if _, err := m.SetMember(t.Context(), &Caller{}, suffrage(lockapi.SuffrageVoter)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.SetMember(t.Context(), &Caller{}, suffrage(lockapi.SuffrageVoter))))
 		pass(time.Second)
 		c.wantMembers(t, "promoted", m, "r1+", "r2+", "r3+", "r4+")
 		got, err := m.SetMember(t.Context(), &Caller{}, suffrage(lockapi.SuffrageNonvoter))
@@ -151,9 +143,7 @@ func TestNoChangeBesideALateOne(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		write(t, m, members.MaxLag+10)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
-		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(""))))
 		pass(time.Second)
 		c.set(func(f *fakeConf) { f.behind[fourth], f.late = 0, true })
 		pass(time.Second)
@@ -244,9 +234,7 @@ func TestMasterRemovesItself(t *testing.T) {
 				}
 				next := c.node(at.ID).master
 				pass(time.Second)
-				if err := tc.do(t, next); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tc.do(t, next))
 				pass(time.Second)
 				c.wantMembers(t, "by the next master", next, tc.want...)
 			})
@@ -377,9 +365,7 @@ func TestMoveOfANewDirectory(t *testing.T) {
 			f.behind[newDirectory] = 1 << 20 // the new directory never catches up
 			f.change(membership.AddNonvoter, standing("r3", newDirectory, false))
 		})
-		if _, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1")}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1")}})))
 		now, _ := m.members.Membership()
 		for _, s := range now.Members {
 			if s.ID == "r3" && s.At != "moved:1" {
@@ -427,9 +413,7 @@ func TestHalfIsNoRefusal(t *testing.T) {
 // after an operator has put a row.
 func TestTableIsNotedOnce(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
-		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))))
 		pass(time.Minute + time.Millisecond) // the office writes its own entries at full seconds
 		o := m.inOffice()
 		before := m.log.State().Index
@@ -449,9 +433,7 @@ func TestNoVoteBesideAnEntry(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		write(t, m, members.MaxLag+10)
 		c.set(func(f *fakeConf) { f.behind[fourth] = 1 << 20 })
-		if _, err := m.AddMember(t.Context(), &Caller{}, addition("")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(""))))
 		pass(time.Second)
 		c.setDelay(500 * time.Millisecond)
 		put, _ := m.log.State().MemberNamed("r4")

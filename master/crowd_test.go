@@ -100,9 +100,7 @@ func TestEndOfASessionAnswersTheCrowd(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		id := newSession(t, m, time.Hour)
 		answers := crowd(m, id, mostWaiting)
-		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}))
 		for range mostWaiting {
 			code(t, (<-answers).err, lockapi.CodeSessionNotFound)
 		}

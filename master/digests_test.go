@@ -44,9 +44,7 @@ func TestGoldenDigests(t *testing.T) {
 	set := map[reflect.Type]map[string]bool{}
 	for _, call := range keyedCalls() {
 		raw, err := json.Marshal(call)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprintf(&now, "%T %x\n%s\n\n", call, digestOf(call), raw)
 		fieldsSet(reflect.ValueOf(call), set)
 	}
@@ -59,14 +57,10 @@ func TestGoldenDigests(t *testing.T) {
 	}
 	const file = "testdata/digests.txt"
 	if *rewrite {
-		if err := os.WriteFile(file, []byte(now.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(now.String()), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if now.String() != string(want) {
 		t.Errorf("digests have changed; a new field needs omitzero:\n%s\nwere\n%s", &now, want)
 	}

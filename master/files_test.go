@@ -15,9 +15,7 @@ import (
 func put(t *testing.T, m *Master, path, content string) lockapi.FileStat {
 	t.Helper()
 	w, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: path, Content: []byte(content)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w.Stat
 }
 
@@ -68,9 +66,7 @@ func TestReplayedRefusal(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != lockapi.CodePrecondition || e.Replayed || e.Current == nil || e.Current.Revision != first.Revision {
 			t.Fatalf("%+v", err)
 		}
-		if _, err := m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/f"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/f"})))
 		_, err = m.WriteFile(t.Context(), &Caller{}, &w)
 		if !errors.As(err, &e) || e.Code != lockapi.CodePrecondition || !e.Replayed || e.Current == nil || e.Current.Revision != first.Revision {
 			t.Errorf("again: %+v", err)
@@ -152,9 +148,7 @@ func TestPagesAreBounded(t *testing.T) {
 				put(t, m, fmt.Sprintf("/f%d", i), one)
 			}
 			page, err := m.ListFiles(t.Context(), &Read{}, &lockapi.ListFiles{Content: true, Limit: 1000})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			raw, _ := json.Marshal(page)
 			if last, _ := json.Marshal(page.Files[0]); len(raw) < lockapi.PageBytes/2 || len(raw) > lockapi.PageBytes+len(last) {
 				t.Errorf("a page of %q has %d files and %d bytes", content, len(page.Files), len(raw))

@@ -156,9 +156,7 @@ func (tc halfChange) half(t *testing.T, c *fakeCell, m *Master, first string) {
 func changeRows(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/design.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rest, _ := strings.Cut(string(text), "| change | first | second |")
 	table, _, _ := strings.Cut(rest, "\n\n")
 	rows := map[string]string{}

@@ -22,15 +22,11 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 				t.Errorf("%q does not say %q", e.Detail, says)
 			}
 		}
-		if err := second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))))
 		pass(time.Second)
 		transfer("r4", lockapi.CodeInvalidArgument, "does not vote")
 		c.set(func(f *fakeConf) { f.behind[newDirectory] = 1 << 20 })
-		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r3", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r3", ReplaceMemberRequest: replaceBy(newDirectory)})))
 		c.set(func(f *fakeConf) { f.at["r3"] = newDirectory })
 		transfer("r3", lockapi.CodeConflict, "which is not the member's")
 		c.set(func(f *fakeConf) {
@@ -60,9 +56,7 @@ func TestHandOverWithoutALease(t *testing.T) {
 			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
 		})
 		n := c.office("r1")
-		if _, err := n.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(n.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 		return n
 	}
 	lapsed := func(t *testing.T, n *node, o *office) {

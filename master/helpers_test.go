@@ -186,3 +186,14 @@ func holder(s *state.State, path string) string {
 func open(id string) state.Command {
 	return state.Command{Operation: &state.OpenSession{Session: id, TTLMS: 1000}}
 }
+
+// must ends the test if a call was refused.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// second returns the error of a call that returns two values.
+func second[T any](_ T, err error) error { return err }

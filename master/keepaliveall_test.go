@@ -85,9 +85,7 @@ func TestKeepAliveAllAndQuietEnds(t *testing.T) {
 		}()
 		for i, id := range []string{a, b} {
 			pass(5 * time.Second)
-			if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id, Quiet: i == 0}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id, Quiet: i == 0}))
 		}
 		got := <-answer
 		if took := time.Since(began); took < 10*time.Second || took > 11*time.Second || got.Sessions[0].Error == nil || got.Sessions[1].Error == nil || got.Sessions[2].Keepalive == nil {
@@ -123,9 +121,7 @@ func TestQuietEndByAnOperator(t *testing.T) {
 		operator := root(Operate)
 		operator.Told = new(Checked)
 		operator.about(a, true)
-		if err := m.CloseSession(t.Context(), &operator, &lockapi.CloseSession{Session: a, Quiet: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.CloseSession(t.Context(), &operator, &lockapi.CloseSession{Session: a, Quiet: true}))
 		pass(time.Second)
 		select {
 		case got := <-answer:
@@ -166,9 +162,7 @@ func TestKeepAliveAllWithoutLease(t *testing.T) {
 func TestKeepAliveAllIsJudgedWhenAccessIsEnabled(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
-		if _, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Read: []string{"user:a"}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Read: []string{"user:a"}}})))
 		id := newSession(t, m, time.Minute)
 		answer := make(chan lockapi.Keepalives, 1)
 		go func() {
@@ -176,9 +170,7 @@ func TestKeepAliveAllIsJudgedWhenAccessIsEnabled(t *testing.T) {
 			answer <- got
 		}()
 		pass(2 * time.Second)
-		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 		if got := <-answer; len(got.Sessions) > 0 && got.Sessions[0].Keepalive != nil {
 			t.Errorf("a caller without a credential has extended a session while access is on: %+v", got.Sessions[0].Keepalive)
 		}

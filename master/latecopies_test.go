@@ -47,9 +47,7 @@ func TestLateCopies(t *testing.T) {
 			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 				m := c.office("r1").master
 				for _, call := range tc.before {
-					if err := call(t, m); err != nil {
-						t.Fatal(err)
-					}
+					must(t, call(t, m))
 					pass(time.Second)
 				}
 				if err := tc.late(t, m); tc.want != "" {

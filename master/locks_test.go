@@ -56,24 +56,20 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		first := begin(t.Context(), m, "/a", want(b, handle("1"), waiting(time.Minute)))
-		second := begin(t.Context(), m, "/a", want(b, handle("2"), waiting(time.Minute)))
+		next := begin(t.Context(), m, "/a", want(b, handle("2"), waiting(time.Minute)))
 		first.running(t)
 		before := n.commands()
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 		g := first.answered(t)
 		if g.err != nil || g.grant.State != lockapi.StateHeld {
 			t.Fatalf("%+v, %v", g.grant, g.err)
 		}
-		second.running(t)
+		next.running(t)
 		if n.commands() != before+1 {
 			t.Errorf("the hand-over took %d commands", n.commands()-before)
 		}
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b, Handle: "1"}); err != nil {
-			t.Fatal(err)
-		}
-		if after := second.answered(t); after.err != nil || after.grant.Token <= g.grant.Token {
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b, Handle: "1"})))
+		if after := next.answered(t); after.err != nil || after.grant.Token <= g.grant.Token {
 			t.Errorf("%+v, %v", after.grant, after.err)
 		}
 	})
@@ -119,9 +115,7 @@ func TestQueueKeepsThePlace(t *testing.T) {
 		if n.commands() != before {
 			t.Errorf("asking for the place cost %d commands", n.commands()-before)
 		}
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 		if g := mustHold(t, m, "/a", want(b, queueing)); g.Token == 0 {
 			t.Errorf("%+v", g)
 		}
@@ -191,9 +185,7 @@ func TestSemaphore(t *testing.T) {
 		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(2), handle("1"))})
 		code(t, err, lockapi.CodeConflict)
 		call := begin(t.Context(), m, "/a", want(b, shared(3), waiting(time.Minute)))
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Handle: "2"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Handle: "2"})))
 		if g := call.answered(t); g.err != nil {
 			t.Error(g.err)
 		}
@@ -208,9 +200,7 @@ func TestSharedNeverOvertakes(t *testing.T) {
 		exclusive := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
 		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(0), handle("2"))})
 		code(t, err, lockapi.CodeLockHeld)
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 		if g := exclusive.answered(t); g.err != nil {
 			t.Error(g.err)
 		}
@@ -221,9 +211,7 @@ func TestRelease(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		old := mustHold(t, m, "/a", want(a, handle("h")))
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Handle: "h"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Handle: "h"})))
 		g := mustHold(t, m, "/a", want(a, handle("h")))
 		for _, tc := range []struct {
 			name, session, handle string
@@ -255,9 +243,7 @@ func TestSequencer(t *testing.T) {
 		a, _ := two(t, m)
 		g := mustHold(t, m, "/a", want(a))
 		q, err := lockapi.ParseSequencer(g.Sequencer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		check := func(q lockapi.Sequencer) lockapi.SequencerCheck {
 			r, err := m.CheckSequencer(t.Context(), &Read{}, &lockapi.CheckSequencer{Sequencer: q})
 			if err != nil || r.Valid != (r.Reason == "") {
@@ -270,9 +256,7 @@ func TestSequencer(t *testing.T) {
 		if !check(q).Valid || check(wrong).Valid {
 			t.Error("a sequencer is valid in its own mode only")
 		}
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 		again := mustHold(t, m, "/a", want(a))
 		if check(q).Valid || again.Token <= g.Token {
 			t.Error("an old sequencer is valid under a new grant")
@@ -290,9 +274,7 @@ func TestPages(t *testing.T) {
 		var got []string
 		for after := ""; ; {
 			page, err := m.ListLocks(t.Context(), &Read{}, &lockapi.ListLocks{Prefix: "/b/", After: after, Limit: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, l := range page.Locks {
 				got = append(got, l.Path)
 			}

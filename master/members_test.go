@@ -25,9 +25,7 @@ func TestReplaceIsFinished(t *testing.T) {
 		m := c.office("r1").master
 		write(t, m, members.MaxLag+10)
 		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; f.behind[newDirectory] = 1 << 20 })
-		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})))
 		if list, err := m.GetURLs(t.Context(), &Read{}, &lockapi.GetURLs{}); err != nil || len(list.Replicas) != 3 || list.CellID == "" || list.Replicas[0].ID != "r1" {
 			t.Errorf("%+v, %v", list, err) // one URL for each name
 		}
@@ -108,9 +106,7 @@ func TestNextMasterFinishes(t *testing.T) {
 func TestMasterIsReplaced(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r1", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r1", ReplaceMemberRequest: replaceBy(newDirectory)})))
 		if list, err := m.ListMembers(t.Context(), &Read{}, &lockapi.ListMembers{}); err != nil || len(list.Members) != 4 ||
 			list.Members[0].Role != lockapi.RoleMaster || list.Members[3].Role != lockapi.RoleReplica {
 			t.Errorf("both directories of the master's name: %+v, %v", list, err)
@@ -148,9 +144,7 @@ func TestReplacementIsTakenBack(t *testing.T) {
 					}
 				})
 				for _, directory := range []string{newDirectory, founder("r2"), founder("r2")} {
-					if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(directory)})); err != nil {
-						t.Fatal(err)
-					}
+					must(t, second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(directory)})))
 					pass(time.Second)
 				}
 				c.set(func(f *fakeConf) {
@@ -224,9 +218,7 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 		m := c.office("r1").master
 		c.set(func(f *fakeConf) { delete(f.at, "r2") })
 		for _, directory := range []string{"00000000000000bb", newDirectory, newDirectory} {
-			if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(directory)})); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(directory)})))
 			pass(time.Minute)
 		}
 		c.set(func(f *fakeConf) {
@@ -256,9 +248,7 @@ func TestNameIsNeverLost(t *testing.T) {
 		})
 		m := c.office("r1").master
 		for range 2 {
-			if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})))
 		}
 		c.set(func(f *fakeConf) {
 			if f.at["r2"] = newDirectory; f.lost || len(f.members) != 3 || f.members[2].Directory != newDirectory {
@@ -284,9 +274,7 @@ func TestNameIsNeverLost(t *testing.T) {
 				pass(fakeDelay)
 				err = second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)}))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			c.set(func(f *fakeConf) {
 				if f.lost || len(f.members) != 4 || f.members[3].Directory != newDirectory {
 					t.Errorf("%+v after %q", f.members, f.changes)
@@ -359,9 +347,7 @@ func TestReplacedHalfway(t *testing.T) {
 func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
 	inCell(t, 5, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		if err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r2", ReplaceMemberRequest: replaceBy(newDirectory)})))
 		c.set(func(f *fakeConf) { f.at["r2"] = newDirectory; delete(f.at, "r3"); delete(f.at, "r4") })
 		pass(time.Minute)
 		c.set(func(f *fakeConf) {

@@ -429,17 +429,13 @@ func TestCloseHandsOver(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
 		began := time.Now()
-		if err := n.master.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.master.Close(t.Context()))
 		next := c.node(c.node("r2").Leader())
 		c.inOffice(next, time.Second)
 		openedWithin(t, began, 0, 15*c.delay)
 	})
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-		if err := m.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Close(t.Context()))
 		if n.State().Office.Open {
 			t.Error("the office is still open in the log")
 		}
@@ -455,9 +451,7 @@ func TestEndsOfAnOfficeStandAlone(t *testing.T) {
 		}
 		n := c.office("r1")
 		pass(leaseTerm)
-		if err := n.master.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.master.Close(t.Context()))
 		marks := 0
 		for _, b := range n.sent() {
 			for _, c := range b.Commands {
@@ -496,9 +490,7 @@ func TestCloseIsForGood(t *testing.T) {
 					})
 					pass(c.delay / 2)
 				}
-				if err := n.master.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, n.master.Close(t.Context()))
 				transfer.Wait()
 				if n.master.mayOpen() || n.State().Office.Open || n.State().Epoch != 1 {
 					t.Errorf("may open an office: %v; the log's: %+v", n.master.mayOpen(), n.State().Office)

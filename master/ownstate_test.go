@@ -16,9 +16,7 @@ import (
 func watching(t *testing.T, m *Master, f EventFilter) EventWatch {
 	t.Helper()
 	w, err := m.WatchEvents(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 
@@ -78,9 +76,7 @@ func accessible(t *testing.T, c *fakeCell) *node {
 		}
 	})
 	n := c.office("r1")
-	if _, err := n.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(n.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 	pass(time.Second) // all replicas have that
 	return n
 }
@@ -135,9 +131,7 @@ func TestReplicaThatIsCutOff(t *testing.T) {
 		n := c.node("r3")
 		watch := watching(t, n.master, EventFilter{}.For(root(AnyCaller)))
 		defer watch.Close()
-		if err := third(watch.Read(n.State().Revision, 1, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, third(watch.Read(n.State().Revision, 1, 1<<20)))
 		pass(2 * bound)
 		wantOwnAnswers(t, "beside a master", n, root(Operate), nil)
 		for len(watch.Ready()) > 0 { // from checks in between

@@ -120,9 +120,7 @@ func TestPace(t *testing.T) {
 		quota("anonymous", 1, 2)
 		quota(access.Root, 0, 0)
 		want("user:a", false, 10_000) // access is off
-		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 		want("user:a", false, 5)
 		want(access.Root, false, 10_000)
 		want("", false, 10_000) // it is refused as a stranger
@@ -132,9 +130,7 @@ func TestPace(t *testing.T) {
 		quota("user:a", 100, 300)
 		want("user:a", false, 300)
 		want("user:a", true, 3000)
-		if _, err := m.PutCellAccess(t.Context(), new(root(Operate)), &lockapi.PutCellAccess{CellAccess: lockapi.CellAccess{Observe: []string{"anonymous"}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.PutCellAccess(t.Context(), new(root(Operate)), &lockapi.PutCellAccess{CellAccess: lockapi.CellAccess{Observe: []string{"anonymous"}}})))
 		want("", false, 2)
 		if n.State().Level != state.Level {
 			t.Errorf("the cell is at level %d", n.State().Level)

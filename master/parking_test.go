@@ -48,9 +48,7 @@ func TestParkedKeepalive(t *testing.T) {
 		if took := time.Since(began); err != nil || took != 10*time.Second || got.TTLMS != 20_000 || got.HeldMS < 9_000 || got.HeldMS > 10_000 || got.MembersRevision == 0 {
 			t.Errorf("after %v: %+v, %v", took, got, err)
 		}
-		if _, err := keepalive1(m, a, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(keepalive1(m, a, 0, 0)))
 
 		began = time.Now()
 		p := park(t, m, b, 10*time.Second)
@@ -63,9 +61,7 @@ func TestParkedKeepalive(t *testing.T) {
 		_, _ = keepalive1(m, b, 0, got.Events[0].Seq)
 
 		p = park(t, m, b, 10*time.Second)
-		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}))
 		_, err = p.goOn(t)
 		code(t, err, lockapi.CodeSessionNotFound)
 

@@ -13,9 +13,7 @@ import (
 func named(t *testing.T, m *Master, name string, meta map[string]string) string {
 	t.Helper()
 	s, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 600_000, Name: name, Meta: meta}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s.ID
 }
 
@@ -31,15 +29,11 @@ func TestWhoWaits(t *testing.T) {
 		began := time.Now()
 		for _, h := range []string{"first", "second", "third"} {
 			pass(time.Second)
-			if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle(h))}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle(h))})))
 		}
 		m = c.office("r2").master
 		pass(time.Minute)
-		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("first"))}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("first"))})))
 		for _, stale := range []bool{false, true} {
 			l, err := m.GetLock(t.Context(), &Read{Stale: stale}, &lockapi.GetLock{Path: "/a", Waiters: 2})
 			if err != nil || len(l.Queue) != 2 || l.Waiters != 3 {
@@ -70,9 +64,7 @@ func TestQueueIsShownOnlyWhereItIsAskedFor(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
-		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)})))
 		if l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.Queue != nil {
 			t.Errorf("%+v, %v", l, err)
 		}
@@ -91,9 +83,7 @@ func TestNobodyWaitsForLessThanNothing(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
-		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)})))
 		pass(time.Second)
 		mustHold(t, m, "/b", want(a)) // advances the state's time
 		room := metaBudget(0)

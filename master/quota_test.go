@@ -67,9 +67,7 @@ func TestQuotaOfSessions(t *testing.T) {
 	withQuotas(t, quotas, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		ctx, body := t.Context(), lockapi.SessionRequest{TTLMS: 12_000}
 		first, err := m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: body, Key: "key"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for range 2 {
 			newSession(t, m, time.Minute)
 		}
@@ -80,9 +78,7 @@ func TestQuotaOfSessions(t *testing.T) {
 		}
 		_, err = m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 13_000}, Key: "key"})
 		code(t, err, lockapi.CodeConflict)
-		if err := m.CloseSession(ctx, &Caller{}, &lockapi.CloseSession{Session: first.ID}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.CloseSession(ctx, &Caller{}, &lockapi.CloseSession{Session: first.ID}))
 		newSession(t, m, time.Minute)
 	})
 }
@@ -108,9 +104,7 @@ func TestQuotaOfHolds(t *testing.T) {
 			t.Errorf("%d commands, want those of the 2 grants alone", got)
 		}
 		mustHold(t, m, "/a/3", want(a)) // a repeated call
-		if _, err := m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/a/3", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/a/3", Session: a})))
 		mustHold(t, m, "/b/2", want(b))
 	})
 }
@@ -139,9 +133,7 @@ func TestQuotaOfWaiters(t *testing.T) {
 		mustHold(t, m, "/free", want(b, queueing))
 		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("4"))})
 		code(t, err, lockapi.CodeLockHeld)
-		if _, err := m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/x", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/x", Session: a})))
 		if g, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("4"), queueing)}); err != nil || g.Position != 3 {
 			t.Errorf("behind a grant: %+v, %v; want place 3", g, err)
 		}
@@ -182,9 +174,7 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 			mustHold(t, m, "/a/"+strconv.Itoa(i), want(a))
 		}
 		must(t, keyedPut(t, m, a, "001"))
-		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a/0", LockRequest: want(b, queueing)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a/0", LockRequest: want(b, queueing)})))
 		c.node("r2").master.opts.Quotas = quotas
 		n := c.office("r2")
 		m = n.master
@@ -194,9 +184,7 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 		refusedBy(t, err, "max-session-holds")
 		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/b/0", LockRequest: want(b)})
 		refusedBy(t, err, "max-holds")
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a/0", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a/0", Session: a})))
 		mustHold(t, m, "/b/0", want(b))
 		settled(t, n)
 	})
@@ -292,9 +280,7 @@ func TestFullQueueFoundOutByTheLog(t *testing.T) {
 	withQuotas(t, Quotas{Waiters: 1}, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a := newSession(t, m, time.Minute)
 		mustHold(t, m, "/held", want(a))
-		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/held", LockRequest: want(a, handle("w"), queueing)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/held", LockRequest: want(a, handle("w"), queueing)})))
 		first := make(chan error, 1)
 		go func() {
 			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("1"))})
@@ -491,13 +477,5 @@ func TestClaimMadeAnewByACallInTheLog(t *testing.T) {
 			}
 			code(t, hot.answered(t).err, lockapi.CodeLockHeld)
 		})
-	}
-}
-
-// must fails the test if a call was refused.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

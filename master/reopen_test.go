@@ -20,9 +20,7 @@ func TestOpeningAgainExtends(t *testing.T) {
 	const ttl = 1500 * time.Millisecond
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		first, err := openKeyed(t, m, "k", ttl)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for range 4 {
 			pass(ttl * 9 / 10)
 			before := n.commands()
@@ -66,9 +64,7 @@ func TestOpeningTwiceAtOnceExtends(t *testing.T) {
 func TestOpeningAgainDoesNotRevive(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		first, err := openKeyed(t, m, "k", time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.setDelay(300 * time.Millisecond)
 		pass(1100 * time.Millisecond) // the expiry is under way
 		if _, ok := n.State().Session(first.ID); !ok {
@@ -90,13 +86,9 @@ func TestOpeningAgainTakesNoEvents(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a := newSession(t, m, time.Minute)
 		b, err := openKeyed(t, m, "k", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		granted202(t, m, "/a", a, b.ID)
-		if _, err := openKeyed(t, m, "k", time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(openKeyed(t, m, "k", time.Minute)))
 		if k, err := keepalive1(m, b.ID, 0, 1<<40); err != nil || len(k.Events) != 1 {
 			t.Errorf("%+v, %v; want the event, which no answer has shown", k, err)
 		}
@@ -110,14 +102,10 @@ func TestOpeningAgainNeedsTheLease(t *testing.T) {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			old := c.office("r1")
 			first, err := openKeyed(t, old.master, "k", time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			c.cutOff("r1", true)
 			next := c.office("r2")
-			if err := next.master.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: first.ID}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, next.master.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: first.ID}))
 			ttl := time.Hour
 			if !same {
 				ttl /= 2

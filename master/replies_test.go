@@ -20,9 +20,7 @@ func jsonSize(t *testing.T, v any) int {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Encode(v))
 	return b.Len()
 }
 
@@ -63,13 +61,9 @@ func TestMetadataIsBounded(t *testing.T) {
 		holdOften(t, m, "/a", a, 300)
 		mustHold(t, m, "/a", want(b, shared(0)))
 		for i := range 50 {
-			if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, queueing, handle(fmt.Sprint("w", i)))}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, queueing, handle(fmt.Sprint("w", i)))})))
 		}
-		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("w"))}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("w"))})))
 		for _, stale := range []bool{false, true} {
 			l, err := m.GetLock(t.Context(), &Read{Stale: stale}, &lockapi.GetLock{Path: "/a", Waiters: lockapi.MaxWaiters})
 			if err != nil || len(l.Holders) != 301 || l.MoreHolders != 0 || len(l.Queue) != 51 {

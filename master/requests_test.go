@@ -17,9 +17,7 @@ func TestCallersAreInTheLog(t *testing.T) {
 		ctx := t.Context()
 		as := func(who string) Caller { return Caller{Principal: who, RemoteAddr: "192.0.2.1:4711"} }
 		s, err := m.OpenSession(ctx, new(as("opens")), &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		other := newSession(t, m, time.Second)
 		mustHold(t, m, "/a", want(other, delayed(time.Second)))
 		if _, err := m.AcquireLock(ctx, new(as("tries")), &lockapi.AcquireLock{Path: "/a", LockRequest: want(s.ID, waiting(100*time.Millisecond))}); err == nil {

@@ -39,9 +39,7 @@ func newHeldCell(t *testing.T, c *fakeCell) *heldCell {
 	h.m = h.n.master
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	all, ctx := root(Operate), t.Context()
 	must(second(h.m.EnableAccess(ctx, new(all), &lockapi.EnableAccess{})))

@@ -39,9 +39,7 @@ func TestExpiryIsNeverEarlyAndASecondLateAtMost(t *testing.T) {
 				n := c.office("r1")
 				id := newSession(t, n.master, ttl)
 				pass(5 * time.Second)
-				if _, err := keepalive1(n.master, id, 0, 0); err != nil {
-					t.Fatal(err)
-				}
+				must(t, second(keepalive1(n.master, id, 0, 0)))
 				lived := alive(n, id, time.Minute)
 				slowClient := ttl * 100 / 99
 				if lived < slowClient-time.Millisecond {
@@ -122,9 +120,7 @@ func TestManySessionsAreAnsweredTogether(t *testing.T) {
 func TestKeepaliveAnswersBeforeTheLeaseIsShort(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		id := newSession(t, m, 4*time.Second)
-		if _, err := keepalive1(m, id, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(keepalive1(m, id, 0, 0)))
 		pass(time.Second)
 		began := time.Now()
 		if _, err := keepalive1(m, id, time.Minute, 0); err != nil || time.Since(began) != 2*time.Second {
@@ -194,9 +190,7 @@ func TestKeepaliveRightBehindTheOpening(t *testing.T) {
 		o.mu.Lock()
 		delete(o.sessions.byID, id)
 		o.mu.Unlock()
-		if _, err := keepalive1(m, id, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(keepalive1(m, id, 0, 0)))
 		if lived := alive(n, id, time.Minute); lived > 6*time.Second {
 			t.Errorf("lived %v: its end has no deadline", lived)
 		}
@@ -339,9 +333,7 @@ func TestReleaseDropsTheEvent(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
 		granted202(t, m, "/a", a, b)
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b})))
 		if k, err := keepalive1(m, b, 0, 0); err != nil || len(k.Events) != 0 {
 			t.Errorf("%+v, %v", k, err)
 		}
@@ -355,9 +347,7 @@ func TestNoEventWithoutA202(t *testing.T) {
 		mustHold(t, m, "/a", want(a))
 		call := begin(t.Context(), m, "/a", want(b, queueing, waiting(time.Minute)))
 		call.running(t)
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 		if g := call.answered(t); g.err != nil || g.grant.State != lockapi.StateHeld {
 			t.Fatalf("%+v, %v", g.grant, g.err)
 		}
@@ -378,9 +368,7 @@ func TestClosingASessionAnswersItsCallsAtOnce(t *testing.T) {
 		go func() { _, err := keepalive1(m, b, 30*time.Second, 0); alive <- err }()
 		call.running(t)
 		began := time.Now()
-		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}))
 		code(t, call.answered(t).err, lockapi.CodeSessionNotFound)
 		code(t, <-alive, lockapi.CodeSessionNotFound)
 		if d := time.Since(began); d > 2*fakeDelay {
@@ -401,9 +389,7 @@ func TestIdempotencyKey(t *testing.T) {
 		}
 		r := lockapi.SessionRequest{TTLMS: 5000, Name: "n", Meta: map[string]string{"a": "1", "b": "2"}}
 		first, err := open("k", r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before := n.commands()
 		if again, err := open("k", r); err != nil || again.ID != first.ID || n.commands() != before {
 			t.Errorf("again: %+v, %v, %d commands", again, err, n.commands()-before)
@@ -411,9 +397,7 @@ func TestIdempotencyKey(t *testing.T) {
 		r.TTLMS = 6000
 		_, err = open("k", r)
 		code(t, err, lockapi.CodeConflict)
-		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: first.ID}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: first.ID}))
 		if other, err := open("k", r); err != nil || other.ID == first.ID {
 			t.Errorf("after its session: %+v, %v", other, err)
 		}
@@ -426,9 +410,7 @@ func TestSessionIsShown(t *testing.T) {
 		a, b := newSession(t, m, 10*time.Second), newSession(t, m, time.Minute)
 		mustHold(t, m, "/a", want(a))
 		mustHold(t, m, "/b", want(b))
-		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/b", LockRequest: want(a, queueing, handle("h"))}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/b", LockRequest: want(a, queueing, handle("h"))})))
 		pass(3 * time.Second)
 		s, err := m.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: a})
 		if err != nil || len(s.Holds) != 1 || len(s.Waits) != 1 || s.Waits[0].Handle != "h" || s.Waits[0].Position != 1 {
@@ -445,9 +427,7 @@ func TestSessionIsShown(t *testing.T) {
 		var ids []string
 		for after := ""; ; {
 			page, err := m.ListSessions(t.Context(), &Read{}, &lockapi.ListSessions{After: after, Limit: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, s := range page.Sessions {
 				ids = append(ids, s.ID)
 			}
@@ -548,9 +528,7 @@ func TestLossComesAgainUntilAcknowledged(t *testing.T) {
 			t.Fatalf("release: %+v, %v", r, err)
 		}
 		mustHold(t, m, "/a", want(a))
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 		if k, err := keepalive1(m, a, 0, seq); err != nil || len(k.Events) != 0 {
 			t.Errorf("after the session's own release: %+v, %v", k.Events, err)
 		}

@@ -34,9 +34,7 @@ func TestSetsAreGrantedTogether(t *testing.T) {
 		if waits(n) != 3 {
 			t.Fatalf("%d waits, want 3", waits(n))
 		}
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/b", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/b", Session: a})))
 		got := call.answered(t).grant
 		if got.Path != "/a" || got.Token == 0 || len(got.With) != 2 || got.With[0].Path != "/b" || got.With[1].Path != "/c" {
 			t.Errorf("granted %+v", got)
@@ -44,9 +42,7 @@ func TestSetsAreGrantedTogether(t *testing.T) {
 		if again := twin.answered(t).grant; again.Path != "/c" || again.Token != got.With[1].Token || again.With[0].Token != got.Token {
 			t.Errorf("granted %+v to the same request in another order", again)
 		}
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/b", Session: b}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/b", Session: b})))
 		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, with("/b"))})
 		code(t, err, lockapi.CodeConflict)
 	})
@@ -63,9 +59,7 @@ func TestSetInTheMomentOfTheBreak(t *testing.T) {
 			r := want(b, waiting(time.Minute), with("/b", "/c"))
 			r.Queue = kept
 			call, place := placed(t, n, "/a", r)
-			if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 			call.breakOff(place)
 			pass(5 * fakeDelay)
 			k, err := keepalive1(m, b, 0, 0)

@@ -20,12 +20,8 @@ import (
 func transacting(t *testing.T, m *Master, key, body string) (TransactionDone, error) {
 	t.Helper()
 	req := &lockapi.Transact{Key: key}
-	if err := json.Unmarshal([]byte(body), &req.Transaction); err != nil {
-		t.Fatal(err)
-	}
-	if err := req.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(body), &req.Transaction))
+	must(t, req.Validate())
 	return m.Transact(t.Context(), &Caller{}, req)
 }
 
@@ -127,9 +123,7 @@ func TestRefusedLockIsToldTheSameAgain(t *testing.T) {
 		if !errors.As(first, &e) || e.Replayed || len(e.Holders) != 1 || e.Holders[0].Token != held.Token {
 			t.Fatalf("%+v", first)
 		}
-		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: other}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: other}))
 		_, err := transacting(t, m, "k", body)
 		again := new(lockapi.Error)
 		if !errors.As(err, &again) || !again.Replayed {
@@ -147,9 +141,7 @@ func TestReplayTakesNothingBack(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s, other := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
 		body := `{"session":"` + s + `","then":[{"acquire":{"path":"/l"}},{"release":{"path":"/l"}}]}`
-		if _, err := transacting(t, m, "k", body); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(transacting(t, m, "k", body)))
 		held := mustHold(t, m, "/l", want(other))
 		a := newAcquire(openOffice(t, n), &Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(s, func(r *lockapi.LockRequest) { r.WaitMS = 10_000 })})
 		a.enter()
@@ -157,9 +149,7 @@ func TestReplayTakesNothingBack(t *testing.T) {
 			_, _ = m.ReleaseLock(context.Background(), &Caller{}, &lockapi.ReleaseLock{Session: other, Path: "/l", Token: held.Token})
 		})
 		mine, err := a.run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if again, err := transacting(t, m, "k", body); err != nil || !again.Replayed {
 			t.Fatalf("%+v, %v", again, err)
 		}
@@ -245,9 +235,7 @@ func TestLargestTransactions(t *testing.T) {
 				t.Fatalf("%s: %d bytes", name, len(body))
 			}
 			var req lockapi.Transaction
-			if err := json.Unmarshal([]byte(body), &req); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(body), &req))
 			op := &state.Transaction{Session: s, Key: strings.Repeat("k", 128), Digest: make([]byte, 16), If: conditionsOf(req.If), Then: stepsOf(req.Then)}
 			c := state.Command{Caller: strings.Repeat("c", 255), Operation: op}
 			if size, spare := c.Size(), lockapi.MaxTransactionBytes-len(body); size+spare > membership.MaxCommandBytes {

@@ -11,9 +11,7 @@ import (
 func holdOf(t *testing.T, m *Master, session, path string) (lockapi.Hold, bool) {
 	t.Helper()
 	s, err := m.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: session})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, h := range s.Holds {
 		if h.Path == path {
 			return h, true
@@ -126,12 +124,8 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 		granted202(t, m, "/kept", a, b)
 		mustHold(t, m, "/waited", want(a))
 		call := begin(t.Context(), m, "/waited", want(b, waiting(time.Minute)))
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/waited", Session: a}); err != nil {
-			t.Fatal(err)
-		}
-		if err := call.answered(t).err; err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/waited", Session: a})))
+		must(t, call.answered(t).err)
 		for _, to := range []string{"r1", "r2"} {
 			if to != "r1" {
 				m = c.office(to).master

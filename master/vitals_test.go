@@ -44,20 +44,14 @@ func TestVitals(t *testing.T) {
 		if waited := m.vitals.waited.Snapshot(); waited.Count != 0 {
 			t.Errorf("%+v", waited)
 		}
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: holder, Token: g.Token}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: holder, Token: g.Token})))
 		<-got
-		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: holder}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: holder}))
 		wantMetrics(t, m, "stout_waiters 0", "stout_sessions_expired_total 1")
 		if waited := m.vitals.waited.Snapshot(); waited.Count != 1 || waited.UpTo[10*time.Second] != 1 || waited.UpTo[time.Second] != 0 {
 			t.Errorf("%+v", waited)
 		}
-		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: waiter}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: waiter}))
 		if held := m.vitals.held.Snapshot(); held.Count != 2 || held.UpTo[10*time.Second] != 2 || held.UpTo[time.Second] != 1 {
 			t.Errorf("the lock was released after 5 s, and then at once with its holder's session: %+v", held)
 		}
@@ -82,14 +76,10 @@ func TestStages(t *testing.T) {
 		mustHold(t, m, "/a", want(s))
 		pass(4 * time.Second)
 		for range 2 { // the first answer restarts the lease
-			if _, err := m.KeepAlive(t.Context(), &Caller{}, &lockapi.KeepAlive{Session: s}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.KeepAlive(t.Context(), &Caller{}, &lockapi.KeepAlive{Session: s})))
 		}
 		for _, stale := range []bool{false, false, true} {
-			if _, err := m.GetLock(t.Context(), &Read{Stale: stale}, &lockapi.GetLock{Path: "/a"}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.GetLock(t.Context(), &Read{Stale: stale}, &lockapi.GetLock{Path: "/a"})))
 		}
 		if n := v.queued.Snapshot().Count - queued; n < 2 || v.replied.Snapshot().Count-replied != n {
 			t.Errorf("of two writes, and the master's own: %+v, %+v", v.queued.Snapshot(), v.replied.Snapshot())

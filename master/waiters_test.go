@@ -22,9 +22,7 @@ func TestTwoCallsForOneClaim(t *testing.T) {
 		if waits(n) != 1 {
 			t.Fatalf("%d waits", waits(n))
 		}
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 		one, other := long.answered(t), longer.answered(t)
 		if one.err != nil || other.err != nil || one.grant.Token != other.grant.Token {
 			t.Errorf("%+v %v, %+v %v", one.grant, one.err, other.grant, other.err)
@@ -91,9 +89,7 @@ func TestBrokenWaiterLeaves(t *testing.T) {
 				cancel()
 			} else {
 				go func() { pass(race); cancel() }()
-				if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 			}
 			told := call.answered(t).err == nil
 			pass(5 * fakeDelay)
@@ -106,9 +102,7 @@ func TestBrokenWaiterLeaves(t *testing.T) {
 			}
 			cancel()
 			for _, s := range []string{a, b} {
-				if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: s}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: s})))
 			}
 		}
 	})
@@ -132,9 +126,7 @@ func TestRetryBehindABreakIsNotUndone(t *testing.T) {
 			if h, ok := n.State().HoldByToken("/a", again.Token); !ok || h.Session != b {
 				t.Fatalf("retry %d: got token %d, which is not held", i, again.Token)
 			}
-			if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b})))
 			cancel()
 		}
 	})
@@ -153,9 +145,7 @@ func TestBrokenCallOfAPairWithAnother(t *testing.T) {
 		if waits(n) != 1 {
 			t.Fatalf("%d waits", waits(n))
 		}
-		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 		if g := stays.answered(t); g.err != nil {
 			t.Error(g.err)
 		}
@@ -177,18 +167,14 @@ func TestBrokenCallOfAKeptPlace(t *testing.T) {
 			} else {
 				go func() { pass(race); cancel() }()
 			}
-			if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 			told := call.answered(t).err == nil
 			k, err := keepalive1(m, b, 0, 0)
 			if err != nil || (len(k.Events) == 1) == told {
 				t.Errorf("break after %v: answered %v, %d events, %v", race, told, len(k.Events), err)
 			}
 			cancel()
-			if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}))
 		}
 	})
 }
@@ -237,9 +223,7 @@ func TestOrphanedWaits(t *testing.T) {
 				code(t, lost.answered(t).err, lockapi.CodeOutcomeUnknown)
 				pass(time.Second)
 				if tc.granted {
-					if _, err := n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, second(n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 				}
 				if tc.back {
 					ctx, cancel := context.WithCancel(t.Context())
@@ -271,9 +255,7 @@ func TestOrphanAskedForOtherwise(t *testing.T) {
 			begin(t.Context(), old.master, "/a", want(b, waiting(10*time.Minute)))
 			n := c.office("r2")
 			if granted {
-				if _, err := n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, second(n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 			}
 			_, err := n.master.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
 			code(t, err, lockapi.CodeConflict)
@@ -331,9 +313,7 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 			r := want(b, waiting(time.Minute))
 			r.Queue = kept
 			call, place := placed(t, n, "/a", r)
-			if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
 			call.breakOff(place)
 			o := call.o
 			pass(5 * fakeDelay)
@@ -368,9 +348,7 @@ func TestGrantToldByATransactionStays(t *testing.T) {
 			call.breakOff(place)
 		})
 		done, err := transacting(t, m, "", `{"session":"`+b+`","then":[{"acquire":{"path":"/a"}}]}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pass(5 * fakeDelay)
 		if h, ok := holdOf(t, m, b, "/a"); !ok || h.Token != done.Results[0].Grant.Token || h.UnclaimedMS != 0 {
 			t.Errorf("%+v, %v: the transaction returned %+v", h, ok, done.Results[0].Grant)

@@ -197,15 +197,11 @@ func TestTokensOnTheWire(t *testing.T) {
 func TestStreamsAreJudgedAgain(t *testing.T) {
 	s := startSecured(t)
 	req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Accept", "text/event-stream")
 	req.Header.Set("Authorization", "Bearer "+s.tokens["reader"])
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	told := make(chan string, 100)
 	go func() {
@@ -242,9 +238,7 @@ func TestStreamsAreJudgedAgain(t *testing.T) {
 	write("/p/seen-too")
 	expect("file_created", `"/p/seen-too"`)
 	var list lockapi.TokenList
-	if err := json.Unmarshal([]byte(s.call(t, "root", "GET", "/v1/access/tokens", "").body), &list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(s.call(t, "root", "GET", "/v1/access/tokens", "").body), &list))
 	for _, token := range list.Tokens {
 		if token.Principal == "user:reader" {
 			s.call(t, "root", "DELETE", "/v1/access/tokens/"+token.ID, "").wantStatus(t, 204)
@@ -329,9 +323,7 @@ func TestGuessingIsSlow(t *testing.T) {
 	replica.setMaster(3, "r1", s.url)
 	guess := func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, "GET", replica.url+"/v1/locks/p/l", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Authorization", "Bearer stout_"+strings.Repeat("x", 64))
 		resp, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
@@ -341,9 +333,7 @@ func TestGuessingIsSlow(t *testing.T) {
 		return nil
 	}
 	for range 10 {
-		if err := guess(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, guess(t.Context()))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

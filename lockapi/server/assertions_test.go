@@ -235,9 +235,7 @@ func TestReplicasThatLagDecideNothing(t *testing.T) {
 			r := s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:reader"}`)
 			r.wantStatus(t, 201)
 			var token lockapi.Token
-			if err := json.Unmarshal([]byte(r.body), &token); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(r.body), &token))
 			for _, n := range all {
 				call(t, "GET", n.url+"/v1/locks/p/l", "", "Authorization", "Bearer "+token.Secret).wantStatus(t, 200)
 			}

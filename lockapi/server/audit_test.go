@@ -36,9 +36,7 @@ func (w *tape) Write(p []byte) (int, error) {
 func taped(t *testing.T, to *tape, required, changes bool) func(*server.Options) {
 	t.Helper()
 	l, err := audit.Open(audit.Options{Path: "-", Stdout: audit.Writer(to), Required: required, Logger: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return func(o *server.Options) { o.Audit, o.AuditChanges = l, changes }
 }
 
@@ -168,9 +166,7 @@ func TestAuditOfChanges(t *testing.T) {
 	s := startSecured(t, taped(t, w, false, true))
 	opened := s.call(t, "writer", "POST", "/v1/sessions", `{"name":"c0ntent"}`, "Idempotency-Key", "k3y-of-idempotency")
 	var v lockapi.Session
-	if err := json.Unmarshal([]byte(opened.body), &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(opened.body), &v))
 	w.linesOf(t, opened, 1)
 	last := uint64(0)
 	for _, c := range []struct{ method, path, body, want string }{
@@ -404,9 +400,7 @@ func TestAuditOfManyDenials(t *testing.T) {
 				Code  string
 				Count uint64
 			}
-			if err := json.Unmarshal([]byte(text), &l); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(text), &l))
 			switch {
 			case l.Event == audit.Suppressed:
 				counted += l.Count

@@ -62,9 +62,7 @@ func TestBrokenBackupIsNone(t *testing.T) {
 		master.writes(size, errors.New("no more"))
 		for _, n := range []*node{master, replica} {
 			req, err := http.NewRequestWithContext(t.Context(), "GET", n.url+"/v1/backup", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			resp, err := http.DefaultTransport.RoundTrip(req)
 			if err != nil {
 				continue // it broke off before any output

@@ -69,9 +69,7 @@ func TestHalfABodyBetweenReplicas(t *testing.T) {
 	defer write.Close()
 	go func() { _, _ = io.WriteString(write, `{"name":`) }()
 	resp, err := client.Post(base+"/v1/sessions", "application/json", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if e := readReply(t, resp).wantCode(t, lockapi.CodeInvalidArgument); e.Field != "body" {
 		t.Errorf("%+v", e)
 	}
@@ -121,9 +119,7 @@ func TestHalfSentBetweenReplicas(t *testing.T) {
 	}
 	eventually(t, "those beyond are refused", func() bool { return refused.Load() == 5 })
 	resp, err := member.Get(base + "/livez")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	readReply(t, resp).wantStatus(t, 200)
 	leave()
 	senders.Wait()

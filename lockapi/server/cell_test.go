@@ -16,9 +16,7 @@ func cellOf(t *testing.T, n *node, headers ...string) lockapi.Cell {
 	got := call(t, "GET", n.url+"/v1/cell", "", headers...)
 	got.wantStatus(t, http.StatusOK)
 	var cell lockapi.Cell
-	if err := json.Unmarshal([]byte(got.body), &cell); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(got.body), &cell))
 	return cell
 }
 
@@ -52,9 +50,7 @@ func TestCellOfAMasterThatDoesNotAnswer(t *testing.T) {
 func closedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -94,9 +90,7 @@ func TestCellMergesWhatReplicasReport(t *testing.T) {
 	}
 
 	// The last report of a replica is kept when it no longer answers.
-	if err := third.server.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, third.server.Shutdown(t.Context()))
 	r := cellOf(t, master).Replicas[0]
 	if r.Healthy || r.AppliedIndex != 80 || r.Promise != nil || r.LastContactMS < 0 || r.LastContactMS > time.Minute.Milliseconds() {
 		t.Errorf("after it went down: %+v", r)

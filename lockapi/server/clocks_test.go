@@ -29,9 +29,7 @@ func value(t *testing.T, page, series string) float64 {
 	for line := range strings.SplitSeq(page, "\n") {
 		if text, ok := strings.CutPrefix(line, series+" "); ok {
 			v, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return v
 		}
 	}

@@ -22,21 +22,15 @@ func shortBodies(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond }
 func dial(t *testing.T, n *node) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", n.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetDeadline(time.Now().Add(patience)))
 	return c.(*net.TCPConn)
 }
 
 func send(t *testing.T, c net.Conn, bytes string) {
 	t.Helper()
-	if _, err := io.WriteString(c, bytes); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(io.WriteString(c, bytes)))
 }
 
 // wantClosed reads until the server closes the connection.
@@ -72,9 +66,7 @@ func TestSlowBodiesAreRefused(t *testing.T) {
 		c := dial(t, n)
 		send(t, c, request)
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := readReply(t, resp)
 		if e := got.wantCode(t, lockapi.CodeInvalidArgument); e.Field != "body" || !strings.Contains(e.Detail, "50ms") {
 			t.Errorf("%q: %s", request, got.body)
@@ -90,13 +82,9 @@ func TestBodyCutShort(t *testing.T) {
 	n := startMaster(t, nil)
 	c := dial(t, n)
 	send(t, c, "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{}")
-	if err := c.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.CloseWrite())
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	readReply(t, resp).wantCode(t, lockapi.CodeInvalidArgument)
 	if calls := n.made(); len(calls) > 0 {
 		t.Errorf("half a body went on to the master: %q", calls)
@@ -219,9 +207,7 @@ func TestReadersThatStallAreCutOff(t *testing.T) {
 	n := startMaster(t, func(o *server.Options) { o.WriteTimeout = 50 * time.Millisecond })
 	n.addSession(lockapi.Session{ID: "big", Name: strings.Repeat("n", 8<<20)})
 	c := dial(t, n)
-	if err := c.SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.SetReadBuffer(4<<10))
 	send(t, c, "GET /v1/sessions/big HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	eventually(t, "the call ends", func() bool {
 		return counted(t, n, `stout_http_requests_total`, "GET", "/v1/sessions/{id}") == 1

@@ -29,9 +29,7 @@ func few(t *testing.T, most int) *node {
 func gauge(t *testing.T, n *node, name string) (sum float64) {
 	t.Helper()
 	families, err := n.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == name {
@@ -62,9 +60,7 @@ func hold(n *node) (entered chan struct{}, release func()) {
 func transmit(t *testing.T, n *node, text string) net.Conn {
 	t.Helper()
 	c := dial(t, n)
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(io.WriteString(c, text)))
 	return c
 }
 
@@ -116,9 +112,7 @@ func TestTooManyConnections(t *testing.T) {
 	body := `{"ttl_ms":12000,"name":"` + strings.Repeat("x", 5000) + `"}`
 	c := transmit(t, n, fmt.Sprintf("POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var e lockapi.Error
 	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || e.Code != lockapi.CodeTooMany || e.Quota != "max-connections" || e.Limit == 0 || e.Used != e.Limit || !strings.Contains(e.Detail, "max-connections") {
 		t.Errorf("%+v, %v", e, err)

@@ -26,9 +26,7 @@ import (
 func startDoor(t *testing.T, s *server.Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() { _ = s.ServeConsul(l) }()
 	return "http://" + l.Addr().String() + "/v1/"
 }
@@ -367,9 +365,7 @@ func TestConsulBlockingQueries(t *testing.T) {
 		at = a.index(t, "kv/a/b")
 		held := a.waits(t, 1, "kv/a/b?raw", at, time.Minute)
 		var opened struct{ ID string }
-		if err := json.Unmarshal(a.ask("PUT", "session/create", `{"LockDelay":"0s"}`).Body.Bytes(), &opened); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(a.ask("PUT", "session/create", `{"LockDelay":"0s"}`).Body.Bytes(), &opened))
 		a.ask("PUT", "kv/a/b?acquire="+opened.ID, "2")
 		if synctest.Wait(); held.Load() != 1 {
 			t.Error("an acquire did not wake the query")

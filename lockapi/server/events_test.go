@@ -46,9 +46,7 @@ func TestEventsAsJSON(t *testing.T) {
 		t.Helper()
 		got := call(t, "GET", replica.url+"/v1/events?"+query, "")
 		got.wantStatus(t, 200)
-		if err := json.Unmarshal([]byte(got.body), &l); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(got.body), &l))
 		return l
 	}
 	if l := read("after=2"); len(l.Events) != 2 || l.Events[0].Path != "/b" || l.Revision != 4 {

@@ -45,9 +45,7 @@ func statusOf(t *testing.T, n *node, method, path, body string) int {
 	t.Helper()
 	c := transmit(t, n, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	return resp.StatusCode
 }

@@ -184,9 +184,7 @@ func TestMovedMasterIsFollowed(t *testing.T) {
 func attempts(t *testing.T, n *node) (sum int) {
 	t.Helper()
 	families, err := n.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if f.GetName() == "stout_http_forwarded_total" {
 			for _, m := range f.GetMetric() {

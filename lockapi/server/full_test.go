@@ -153,9 +153,7 @@ func TestHalfSentIsRefused(t *testing.T) {
 		sent = append(sent, transmit(t, n, text))
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(sent[0]), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := readReply(t, resp)
 	if e := got.wantCode(t, lockapi.CodeTooMany); e.Quota != "half-sent-bytes" || !strings.Contains(e.Detail, "64 MiB") || got.header.Get("Retry-After") == "" {
 		t.Errorf("%+v %v", e, got.header)

@@ -141,17 +141,13 @@ func FuzzStreamedEvent(f *testing.F) {
 		}
 		var out bytes.Buffer
 		e := lockapi.CellEvent{Revision: 7, Type: lockapi.EventFileChanged, Path: path, File: &file}
-		if err := sse.WriteEvent(&out, 7, "file_changed", e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sse.WriteEvent(&out, 7, "file_changed", e))
 		lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(out.String()), "\n")
 		if len(lines) != 5 || lines[0] != "id: 7" || lines[1] != "event: file_changed" || lines[3] != "" || lines[4] != "" {
 			t.Fatalf("it is read as %q", lines)
 		}
 		var got lockapi.CellEvent
-		if err := json.Unmarshal([]byte(strings.TrimPrefix(lines[2], "data: ")), &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(strings.TrimPrefix(lines[2], "data: ")), &got))
 		if utf8.ValidString(path) && got.Path != path || got.File == nil || !bytes.Equal(contentOf(got.File), content) {
 			t.Errorf("%q with %q is read as %q with %q", path, content, got.Path, contentOf(got.File))
 		}

@@ -65,9 +65,7 @@ func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 		tune(&opts)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n.addr = l.Addr().String()
 	n.url = "http://" + n.addr
 	if own, ok := opts.Links.(*links); ok {
@@ -122,16 +120,12 @@ func callVia(t *testing.T, via http.RoundTripper, method, url, body string, head
 		r = strings.NewReader(body)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, url, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	resp, err := via.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return readReply(t, resp)
 }
 
@@ -139,9 +133,7 @@ func readReply(t *testing.T, resp *http.Response) reply {
 	t.Helper()
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return reply{resp.StatusCode, resp.Header, string(got)}
 }
 
@@ -162,9 +154,7 @@ func (r reply) problem(t *testing.T) *lockapi.Error {
 		t.Errorf("incomplete problem under status %d: %s", r.status, r.body)
 	}
 	e := new(lockapi.Error)
-	if err := json.Unmarshal([]byte(r.body), e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(r.body), e))
 	return e
 }
 
@@ -203,3 +193,14 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		}
 	}
 }
+
+// must ends the test if a call was refused.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// second returns the error of a call that returns two values.
+func second[T any](_ T, err error) error { return err }

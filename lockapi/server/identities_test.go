@@ -36,9 +36,7 @@ type trusting struct {
 func newCA(t *testing.T) *certs.Authority {
 	t.Helper()
 	ca, err := certs.NewAuthority("test", time.Now().AddDate(1, 0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return ca
 }
 
@@ -48,22 +46,16 @@ func pairOf(t *testing.T, ca *certs.Authority, l certs.Leaf) tls.Certificate {
 		l.Ends = time.Now().Add(time.Hour)
 	}
 	leaf, key, err := ca.Issue(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
 }
 
 func newJWTs(t *testing.T, by *jwttest.Issuer) *identity.JWTs {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.json")
-	if err := os.WriteFile(file, by.Keys(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, by.Keys(), 0o600))
 	keys, err := identity.OpenKeys(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &identity.JWTs{Issuer: jwttest.Name, Audience: jwttest.Audience, Claim: "sub", Keys: keys}
 }
 
@@ -98,9 +90,7 @@ func (s *trusting) whoAmI(t *testing.T, via http.RoundTripper, headers ...string
 	var who lockapi.WhoAmI
 	r := callVia(t, via, "GET", s.url+"/v1/access/whoami", "", headers...)
 	if r.status == http.StatusOK {
-		if err := json.Unmarshal([]byte(r.body), &who); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(r.body), &who))
 	}
 	return r, who
 }
@@ -192,9 +182,7 @@ func TestOrderOfProofs(t *testing.T) {
 	r := s.call(t, "anonymous", "POST", "/v1/access/tokens", `{"principal":"user:tom"}`)
 	r.wantStatus(t, 201)
 	var token lockapi.Token
-	if err := json.Unmarshal([]byte(r.body), &token); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(r.body), &token))
 	for _, via := range []http.RoundTripper{s.via, billing} {
 		for header, want := range map[string]lockapi.WhoAmI{
 			jwt: {Principal: "user:zoe", How: "jwt"},
@@ -234,9 +222,7 @@ func TestCertificates(t *testing.T) {
 	s := startTrusting(t)
 	uri := func(text string) []*url.URL {
 		u, err := url.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return []*url.URL{u}
 	}
 	for name, test := range map[string]struct {
@@ -280,9 +266,7 @@ func TestCertificates(t *testing.T) {
 		"one signed by a leaf": pairOf(t, &certs.Authority{Certificate: ours.Leaf, Key: ours.PrivateKey.(crypto.Signer)}, certs.Leaf{Name: "billing", Client: true}),
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/access/whoami", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		via := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.trust, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}}
 		if resp, err := via.RoundTrip(req); err == nil {
 			resp.Body.Close()
@@ -316,9 +300,7 @@ func (s *trusting) seesTheEnd(t *testing.T, life time.Duration) bool {
 	pair := pairOf(t, s.ca, certs.Leaf{Name: "billing", Client: true, Ends: ends})
 	ended := func() bool { return time.Until(ends) < time.Second } // times are in whole seconds
 	c, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{RootCAs: s.trust, Certificates: []tls.Certificate{pair}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	in := bufio.NewReader(c)
 	ask := func() (resp *http.Response, body string, err error) {

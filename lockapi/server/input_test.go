@@ -15,13 +15,9 @@ import (
 func raw(t *testing.T, n *node, method, request string) reply {
 	t.Helper()
 	c, err := net.Dial("tcp", n.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
-	if _, err := c.Write([]byte(request)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(c.Write([]byte(request))))
 	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
 	if err != nil {
 		t.Fatalf("%q: %v", request, err)

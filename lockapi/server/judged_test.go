@@ -262,9 +262,7 @@ func eachRouteIsJudged(t *testing.T, way func(*server.Options)) {
 // known caller may make.
 func TestReadsOfKnownCallersAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, list, _ := strings.Cut(string(page), "\nAny known caller may read ")
 	list, _, _ = strings.Cut(list, "\n\n")
 	for route, all := range decisions {
@@ -287,9 +285,7 @@ func TestReplicaThatHasNotCaughtUp(t *testing.T) {
 	s := &secured{url: url, server: api, tokens: map[string]string{"root": secretOf("root"), "bad": "stout_" + strings.Repeat("x", 64)}}
 	s.secure(t)
 	stream, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/events?after=0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stream.Header.Set("Accept", lockapi.TypeEventStream)
 	stream.Header.Set("Authorization", "Bearer "+s.tokens["root"])
 	told, err := http.DefaultClient.Do(stream)

@@ -32,9 +32,7 @@ var callPorts sync.Map
 func newLinks(t testing.TB, of *standIn) *links {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return &links{calls: l, of: of}
 }

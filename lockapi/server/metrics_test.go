@@ -16,9 +16,7 @@ import (
 func counted(t *testing.T, n *node, name, method, route string) int {
 	t.Helper()
 	families, err := n.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sum := 0.0
 	for _, f := range families {
 		if f.GetName() != name {

@@ -24,9 +24,7 @@ func startReal(t *testing.T, tune ...func(*server.Options)) (url string, s *serv
 func startOneLog(t *testing.T, tune ...func(*server.Options)) (url string, log *memlog.Cell, s *server.Server) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	url = "http://" + l.Addr().String()
 	m, log, _ := newOffice(memlog.Options{URL: func(string) string { return url }, Broken: func(err error) { t.Error(err) }})
 	calls := newLinks(t, newStandIn(t, "r1"))

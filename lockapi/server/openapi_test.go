@@ -19,9 +19,7 @@ import (
 func document(t testing.TB) *apicheck.Document {
 	t.Helper()
 	doc, err := apicheck.Load(lockapi.OpenAPI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return doc
 }
 
@@ -92,9 +90,7 @@ func TestDocumentHasEveryCode(t *testing.T) {
 			} `yaml:"schemas"`
 		} `yaml:"components"`
 	}
-	if err := yaml.Unmarshal(lockapi.OpenAPI(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(lockapi.OpenAPI(), &doc))
 	got := strings.Join(sorted(doc.Components.Schemas.Code.Enum), " ")
 	if want := strings.Join(sorted(lockapi.Codes()), " "); got != want {
 		t.Errorf("document has codes %q, lockapi has %q", got, want)
@@ -105,9 +101,7 @@ func TestDocumentHasEveryCode(t *testing.T) {
 // one namespace, and take an integer for 32 bits without a format.
 func TestGeneratorsGetNamesAndSizes(t *testing.T) {
 	var doc map[string]any
-	if err := yaml.Unmarshal(lockapi.OpenAPI(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(lockapi.OpenAPI(), &doc))
 	kinds := map[string]string{}
 	for kind, components := range doc["components"].(map[string]any) {
 		for name := range components.(map[string]any) {

@@ -91,9 +91,7 @@ func (o *outcome) checkProblem(t *testing.T) {
 		Directory        string            `json:"directory,omitempty"`
 		Permission       string            `json:"permission,omitempty"`
 	}{})
-	if err := json.Unmarshal(o.reply.Body.Bytes(), e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(o.reply.Body.Bytes(), e))
 	o.code = e.Code
 	if e.Code.Status() != o.reply.Code || e.Detail == "" || len(e.Detail) > 1000 || len(e.Field) > 100 {
 		t.Errorf("%+v does not go with status %d", e, o.reply.Code)
@@ -175,16 +173,10 @@ func wantExact(t *testing.T, data []byte, into any) {
 		return
 	}
 	again, err := json.Marshal(into)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var have, want any
-	if err := json.Unmarshal(data, &have); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(again, &want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &have))
+	must(t, json.Unmarshal(again, &want))
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("%s lacks fields of %s", data, again)
 	}

@@ -194,9 +194,7 @@ func TestConnectionIsMadeAgain(t *testing.T) {
 		eventually(t, fmt.Sprintf("master %d is reached", n), func() bool {
 			return forwarded(t.Context(), replica, "POST", "/v1/sessions", "").Code == http.StatusCreated
 		})
-		if err := master.server.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, master.server.Shutdown(t.Context()))
 		if got := forwarded(t.Context(), replica, "GET", "/v1/sessions", ""); got.Code != http.StatusServiceUnavailable {
 			t.Errorf("a master that has gone: %d %s", got.Code, got.Body)
 		}

@@ -226,15 +226,11 @@ func TestQuotaOfWatches(t *testing.T) {
 	stream := func(as string) (int, func()) {
 		t.Helper()
 		req, err := http.NewRequest("GET", s.url+"/v1/events?prefix=/p/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Authorization", "Bearer "+s.tokens[as])
 		req.Header.Set("Accept", lockapi.TypeEventStream)
 		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return resp.StatusCode, func() { _ = resp.Body.Close() }
 	}
 	status, end := stream("reader")

@@ -274,9 +274,7 @@ func TestReadyIsWhoeverHasCaughtUp(t *testing.T) {
 func TestReplicaAndDocument(t *testing.T) {
 	n := startMaster(t, nil)
 	var r lockapi.Replica
-	if err := json.Unmarshal([]byte(call(t, "GET", n.url+"/v1/replica", "").body), &r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(call(t, "GET", n.url+"/v1/replica", "").body), &r))
 	if r.ID != "r1" || r.Version != "v1" || r.UptimeMS == nil || r.Role != lockapi.RoleMaster || r.Directory != directoryOf("r1") {
 		t.Errorf("replica %+v", r)
 	}
@@ -315,12 +313,8 @@ func TestStrangeTargets(t *testing.T) {
 		"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
 	} {
 		c, err := net.Dial("tcp", n.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Write([]byte(request)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, second(c.Write([]byte(request))))
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatalf("%q: %v", request, err)

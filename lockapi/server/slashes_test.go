@@ -135,9 +135,7 @@ func encodeSlashes(path string, which uint64) string {
 func labels(t *testing.T, n *node, name string) (values []string) {
 	t.Helper()
 	families, err := n.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if f.GetName() != "stout_http_requests_total" {
 			continue

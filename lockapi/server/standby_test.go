@@ -23,9 +23,7 @@ func startStandby(t *testing.T, now func() server.Standby) *node {
 	t.Helper()
 	n := &node{standIn: newStandIn(t, "r1"), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n.addr = l.Addr().String()
 	n.url = "http://" + n.addr
 	n.server = server.New(server.Options{Standby: now, Registry: n.registry, Logger: zerolog.New(n.log)})
@@ -51,9 +49,7 @@ func TestStandby(t *testing.T) {
 	n := startStandby(t, stranger)
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
 	var own lockapi.Replica
-	if err := json.Unmarshal([]byte(call(t, "GET", n.url+"/v1/replica", "").body), &own); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(call(t, "GET", n.url+"/v1/replica", "").body), &own))
 	if own.ID != "r1" || own.Role != lockapi.RoleNone || own.Healthy || own.Directory != "0123456789abcdef" {
 		t.Errorf("own entry %+v", own)
 	}

@@ -176,15 +176,11 @@ func TestRefusalsOfStrangersNameNothing(t *testing.T) {
 	}
 	for url, want := range map[string]int{s.url: 0, open: 2} {
 		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		fmt.Fprint(c, "GET /v1/locks/%zz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		got, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got.StatusCode != 400 || names(got.Header) != want || got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("Vary") != "Authorization, Origin" {
 			t.Errorf("what is no request: %d %v", got.StatusCode, got.Header)
 		}
@@ -222,9 +218,7 @@ func TestGuessesOfTheCellsName(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/join?cell=another", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := http.DefaultTransport.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("guess 11: %v", err)
 	}

@@ -22,21 +22,15 @@ import (
 func newTLS(t *testing.T) (ours, theirs *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	trusted := x509.NewCertPool()
 	trusted.AddCert(leaf)
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
@@ -52,9 +46,7 @@ func TestEachOperationOverTLS(t *testing.T) {
 	base := "https://" + n.addr
 	apicheck.Run(t, apicheck.NewChecker(document(t), transport), base, apicheck.Steps)
 	resp, err := (&http.Client{Transport: transport}).Get(base + lockapi.RouteLive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
 	if resp.Proto != "HTTP/1.1" || resp.TLS == nil || resp.TLS.NegotiatedProtocol != "http/1.1" {
 		t.Errorf("%s, %+v", resp.Proto, resp.TLS)
@@ -80,9 +72,7 @@ func TestTLSCallersThatLeave(t *testing.T) {
 		"reset":          func(c *tls.Conn) { _ = c.NetConn().(*net.TCPConn).SetLinger(0); c.NetConn().Close() },
 	} {
 		c, err := tls.Dial("tcp", n.addr, theirs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		send(t, c, "PUT /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 33\r\n\r\n"+`{"session":"s1","wait_ms":600000}`)
 		<-entered
 		leave(c)
@@ -110,9 +100,7 @@ func TestHandshakesKeepNobodyOut(t *testing.T) {
 	}
 	eventually(t, "all are open", func() bool { return gauge(t, n, "stout_http_connections") == 5 })
 	c, err := tls.Dial("tcp", n.addr, theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	wantClosed(t, silent[0])
 }
@@ -125,18 +113,14 @@ func TestProbesOverTLS(t *testing.T) {
 	entered, release := hold(n)
 	defer release()
 	c, err := tls.Dial("tcp", n.addr, theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	send(t, c, "GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-entered
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: theirs, DisableKeepAlives: true}}
 	for path, status := range map[string]int{lockapi.RouteLive: 200, lockapi.RouteMetrics: 200, lockapi.RouteCell: 429} {
 		resp, err := client.Get("https://" + n.addr + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if resp.Body.Close(); resp.StatusCode != status {
 			t.Errorf("%s: %s", path, resp.Status)
 		}

@@ -76,9 +76,7 @@ func TestLoad(t *testing.T) {
 	eventually(t, "half a body is there", func() bool { return gauge(t, m, "stout_http_half_sent_bytes") > 4500 })
 	_, _ = fmt.Fprintf(c, "{}%498s", "")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	readReply(t, resp).wantStatus(t, http.StatusCreated)
 	wantSeries(t, m, "stout_http_half_sent_bytes 0", "stout_http_half_sent_cut_total 0", "stout_http_unread_bytes 0", "stout_http_unread_cut_total 0")
 	dial(t, m)
