@@ -20,7 +20,7 @@ import (
 func securely(t *testing.T, f func(t *testing.T, m *Master, n *node, c *fakeCell)) {
 	t.Helper()
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		know(c)
 		rule := lockapi.AccessLists{Read: []string{"user:a", "user:c"}, Lock: []string{"user:a", "user:b"}, Write: []string{"user:a"}, Admin: []string{"user:a"}}
 		must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: rule})))
 		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
@@ -71,9 +71,8 @@ func locking(who, session string, change ...func(*lockapi.LockRequest)) request 
 // know its level. After that the first request succeeds without a retry.
 func TestAccessWaitsForItsLevel(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		_, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})
-		code(t, err, lockapi.CodeConflict)
-		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		code(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})), lockapi.CodeConflict)
+		know(c)
 		if _, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{}); err != nil || n.State().Level != state.Level {
 			t.Errorf("at level %d: %v", n.State().Level, err)
 		}
@@ -124,11 +123,10 @@ func TestFoundedWithAccess(t *testing.T) {
 		pass(time.Minute)
 		_, err := first.master.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
 		code(t, err, lockapi.CodeNoMaster)
-		_, err = first.master.EnableAccess(t.Context(), new(by("", Operate)), &lockapi.EnableAccess{})
-		code(t, err, lockapi.CodeNoMaster)
+		code(t, second(first.master.EnableAccess(t.Context(), new(by("", Operate)), &lockapi.EnableAccess{})), lockapi.CodeNoMaster)
 	})
 	inCell(t, 1, Options{Drift: drift, FoundToken: &sum}, func(t *testing.T, c *fakeCell) {
-		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		know(c)
 		n := c.node("r1")
 		n.change(func(s *state.State) { s.Revision = 7 }) // the state is not empty
 		c.office("r1")
@@ -161,14 +159,11 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		pass(time.Minute)
-		_, err := who("expires")
-		code(t, err, lockapi.CodeUnauthenticated)
+		code(t, second(who("expires")), lockapi.CodeUnauthenticated)
 		must(t, m.DisableAccess(t.Context(), new(root(Operate)), &lockapi.DisableAccess{}))
-		_, err = who("expires")
-		code(t, err, lockapi.CodeUnauthenticated)
+		code(t, second(who("expires")), lockapi.CodeUnauthenticated)
 		must(t, m.RevokeToken(t.Context(), new(by("", Operate)), &lockapi.RevokeToken{ID: made["lasts"].ID}))
-		_, err = who("lasts")
-		code(t, err, lockapi.CodeUnauthenticated)
+		code(t, second(who("lasts")), lockapi.CodeUnauthenticated)
 		if list, err := m.ListTokens(t.Context(), &Read{}, &lockapi.ListTokens{Limit: 10}); err != nil || len(list.Tokens) != 2 || slices.ContainsFunc(list.Tokens, func(v lockapi.Token) bool { return v.Secret != "" }) {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -190,11 +185,7 @@ func TestProofsThatEnd(t *testing.T) {
 			return err
 		}
 		called := make(chan error)
-		keeping := by
-		keeping.Ask = Ask{Right: NoCaller, Session: s}
-		go func() {
-			called <- second(m.KeepAlive(context.Background(), new(keeping), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
-		}()
+		go func() { called <- keepWaiting(m, by, s) }()
 		filter, _ := NewEventFilter(nil, nil, nil, false)
 		watch := watching(t, m, filter.For(by))
 		defer watch.Close()
@@ -227,8 +218,9 @@ func TestForgottenAsksAreDenied(t *testing.T) {
 		if _, err := m.GetLock(t.Context(), &Read{Caller: &Caller{Principal: "user:root"}}, &lockapi.GetLock{Path: "/p"}); err != nil {
 			t.Error(err)
 		}
-		_, err = m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/p"})
-		code(t, err, lockapi.CodeUnauthenticated)
+		code(t, second(m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/p"})), lockapi.CodeUnauthenticated)
+		stale := Read{Caller: new(by("user:b", ReadAt, "/p")), Stale: true}
+		code(t, second(m.GetLock(t.Context(), &stale, &lockapi.GetLock{Path: "/p"})), lockapi.CodePermissionDenied)
 	})
 }
 
@@ -239,26 +231,22 @@ func TestForgottenAsksAreDenied(t *testing.T) {
 func TestSessionsAreTheirOpeners(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := sessionOfCaller(t, m, "user:a")
-		_, err := ask(t.Context(), m, locking("user:b", s))
-		if e := code(t, err, lockapi.CodePermissionDenied); e.Principal != "user:b" {
+		if e := code(t, second(ask(t.Context(), m, locking("user:b", s))), lockapi.CodePermissionDenied); e.Principal != "user:b" {
 			t.Errorf("%+v", e)
 		}
 		if _, err := ask(t.Context(), m, locking("user:a", s)); err != nil {
 			t.Error(err)
 		}
 		nobodys := sessionOfCaller(t, m, "")
-		_, err = ask(t.Context(), m, locking("user:c", nobodys)) // user:c may not lock
-		code(t, err, lockapi.CodePermissionDenied)
+		code(t, second(ask(t.Context(), m, locking("user:c", nobodys))), lockapi.CodePermissionDenied) // user:c may not lock
 		if v, _ := n.State().Session(nobodys); v.Principal != "" {
 			t.Errorf("a call that was refused has given the session to %s", v.Principal)
 		}
-		_, err = ask(t.Context(), m, locking("user:b", nobodys))
-		code(t, err, lockapi.CodeLockHeld)
+		code(t, second(ask(t.Context(), m, locking("user:b", nobodys))), lockapi.CodeLockHeld)
 		if v, _ := n.State().Session(nobodys); v.Principal != "user:b" {
 			t.Errorf("the session is %q's", v.Principal)
 		}
-		_, err = ask(t.Context(), m, locking("user:a", nobodys))
-		code(t, err, lockapi.CodePermissionDenied)
+		code(t, second(ask(t.Context(), m, locking("user:a", nobodys))), lockapi.CodePermissionDenied)
 
 		caller, keyed := by("user:a", Known), lockapi.OpenSession{Key: "k", SessionRequest: lockapi.NewSessionRequest()}
 		first, err := m.OpenSession(t.Context(), new(caller), &keyed)
@@ -280,10 +268,10 @@ func TestSessionsAreTheirOpeners(t *testing.T) {
 // announced and reported.
 func TestAdoption(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		know(c)
 		old := newSession(t, m, time.Hour)
 		for _, path := range []string{"/p/l", "/q/l"} {
-			must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(old)})))
+			must(t, second(acquireLock(t, m, path, want(old))))
 		}
 		for path, who := range map[string][]string{"/p": {"user:a", "user:b"}, "/q": {"user:b"}} {
 			rule := &lockapi.PutRule{Path: path, AccessLists: lockapi.AccessLists{Lock: who, Admin: []string{"user:a"}}}
@@ -334,7 +322,7 @@ func TestAdoption(t *testing.T) {
 // so cannot delete the file that way.
 func TestAdoptionOfFiles(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		know(c)
 		old := newSession(t, m, time.Hour)
 		must(t, second(m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/p/f", Session: old, Ephemeral: new(true)})))
 		rule := &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{"user:a"}, Lock: []string{"user:b"}}}
@@ -565,10 +553,8 @@ func TestPlacesOutliveCredentials(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
 		must(t, second(ask(t.Context(), m, locking("user:a", a))))
-		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b", TTLMS: 60_000}})
-		must(t, err)
-		sum := sha256.Sum256([]byte(token.Secret))
-		for i, proof := range []Caller{{Principal: "user:b", Ends: time.Now().Add(time.Minute)}, {Secret: &sum}} {
+		_, sum := tokenFor(t, m, "user:b", time.Minute)
+		for i, proof := range []Caller{{Principal: "user:b", Ends: time.Now().Add(time.Minute)}, {Secret: sum}} {
 			req := locking("user:b", b, queueing, waiting(time.Hour), handle(fmt.Sprint(i)))
 			req.by.Principal, req.by.Ends, req.by.Secret = proof.Principal, proof.Ends, proof.Secret
 			called := make(chan error, 1)
@@ -623,74 +609,58 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 	})
 }
 
-// TestEmptyReplicaJudgesNoToken: a new replica does not know tokens yet, and
-// returns that error.
-func TestEmptyReplicaJudgesNoToken(t *testing.T) {
-	inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		sum := sha256.Sum256([]byte("stout_whatever"))
-		code(t, c.node("r1").master.Authorize(&Caller{Secret: &sum, Ask: Ask{Right: AnyCaller}}), lockapi.CodeNoMaster)
-	})
-}
-
 // TestRefusedWaitIsOver when its caller gets the refusal, even for a kept
-// position: a refused call has no effect later.
+// position: a refused call has no effect later. Here a token is revoked, which
+// ends waiting keepalives and watches, too.
 func TestRefusedWaitIsOver(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
 		must(t, second(ask(t.Context(), m, locking("user:a", a))))
-		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:b"}})
-		must(t, err)
-		sum := sha256.Sum256([]byte(token.Secret))
-		over := make(chan string, 2)
+		token, sum := tokenFor(t, m, "user:b", 0)
+		over := make(chan error, 3)
 		for name, change := range map[string]func(*lockapi.LockRequest){"kept": queueing, "not kept": waiting(time.Hour)} {
 			req := locking("user:b", b, waiting(time.Hour), change, handle(name))
-			req.by.Principal, req.by.Secret = "", &sum
+			req.by.Principal, req.by.Secret = "", sum
 			go func() {
 				_, err := ask(context.Background(), m, req)
-				_, wait := n.State().Claim(b, "/p/l", name)
-				if !errors.Is(err, lockapi.CodeUnauthenticated) || wait != nil {
-					over <- fmt.Sprintf("who waits with a place that is %s is told %v, and waits: %v", name, err, wait)
+				if _, wait := n.State().Claim(b, "/p/l", name); wait != nil {
+					t.Errorf("refused with %v, a place that is %s is left: %+v", err, name, wait)
 				}
-				over <- ""
+				over <- err
 			}()
 		}
+		go func() { over <- keepWaiting(m, Caller{Secret: sum}, b) }()
 		pass(time.Second)
-		must(t, m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token.ID}))
-		for range 2 {
-			if wrong := soon(t, over); wrong != "" {
-				t.Error(wrong)
-			}
+		filter, _ := NewEventFilter(nil, nil, nil, false)
+		watch := watching(t, m, filter.For(Caller{Secret: sum, Ask: Ask{Right: AnyCaller}}))
+		defer watch.Close()
+		if found, _, err := watch.Read(m.log.State().Revision, 10, 1000); err != nil || len(found) > 0 || len(watch.Ready()) > 0 {
+			t.Fatalf("%v, %v: there is nothing to look for", found, err)
 		}
+		must(t, m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token}))
+		for range cap(over) {
+			code(t, soon(t, over), lockapi.CodeUnauthenticated)
+		}
+		soon(t, watch.Ready())
+		code(t, third(watch.Read(1, 10, 1000)), lockapi.CodeUnauthenticated)
 	})
 }
 
-// TestRevokedTokensEndWhatWaits: waiting keepalives and watchers get the
-// refusal.
-func TestRevokedTokensEndWhatWaits(t *testing.T) {
-	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a"}})
-		must(t, err)
-		sum, s := sha256.Sum256([]byte(token.Secret)), sessionOfCaller(t, m, "user:a")
-		called := make(chan error)
-		go func() {
-			called <- second(m.KeepAlive(context.Background(), &Caller{Secret: &sum, Ask: Ask{Right: NoCaller, Session: s}}, &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
-		}()
-		pass(time.Second)
-		filter, _ := NewEventFilter(nil, nil, nil, false)
-		watch := watching(t, m, filter.For(Caller{Secret: &sum, Ask: Ask{Right: AnyCaller}}))
-		defer watch.Close()
-		if found, _, err := watch.Read(m.log.State().Revision, 10, 1000); err != nil || len(found) > 0 {
-			t.Fatalf("%v, %v", found, err)
-		}
-		if len(watch.Ready()) > 0 {
-			t.Fatal("there is nothing to look for")
-		}
-		must(t, m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token.ID}))
-		code(t, soon(t, called), lockapi.CodeUnauthenticated)
-		soon(t, watch.Ready())
-		_, _, err = watch.Read(1, 10, 1000)
-		code(t, err, lockapi.CodeUnauthenticated)
-	})
+// tokenFor creates a token. It returns the token's id and the digest of its
+// secret.
+func tokenFor(t *testing.T, m *Master, principal string, ttl time.Duration) (id string, sum *[32]byte) {
+	t.Helper()
+	request := lockapi.TokenRequest{Principal: principal, TTLMS: ttl.Milliseconds()}
+	token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: request})
+	must(t, err)
+	return token.ID, new(sha256.Sum256([]byte(token.Secret)))
+}
+
+// keepWaiting makes a keepalive of the caller's session that waits for long.
+func keepWaiting(m *Master, by Caller, session string) error {
+	by.Ask = Ask{Right: NoCaller, Session: session}
+	wait := lockapi.KeepaliveRequest{WaitMS: 600_000}
+	return second(m.KeepAlive(context.Background(), &by, &lockapi.KeepAlive{Session: session, KeepaliveRequest: wait}))
 }
 
 // answered returns a refusal as it is sent.
@@ -706,14 +676,12 @@ func answered(t *testing.T, e *lockapi.Error) string {
 func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		const ttl = 5 * time.Second
-		token, err := m.CreateToken(t.Context(), new(root(Operate)), &lockapi.CreateToken{TokenRequest: lockapi.TokenRequest{Principal: "user:a", TTLMS: ttl.Milliseconds()}})
-		must(t, err)
-		sum := sha256.Sum256([]byte(token.Secret))
+		_, sum := tokenFor(t, m, "user:a", ttl)
 		must(t, second(ask(t.Context(), m, locking("user:a", sessionOfCaller(t, m, "user:a")))))
 		called, watched := make(chan error, 4), make(chan error, 2)
 		all, err := NewEventFilter(nil, []string{"/q/"}, nil, false)
 		must(t, err)
-		for _, proof := range []Caller{{Secret: &sum}, {Principal: "user:a", Ends: time.Now().Add(ttl)}} {
+		for _, proof := range []Caller{{Secret: sum}, {Principal: "user:a", Ends: time.Now().Add(ttl)}} {
 			watcher := proof
 			watcher.Ask = Ask{Right: AnyCaller}
 			go func() {
@@ -730,12 +698,8 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 			s := sessionOfCaller(t, m, "user:a")
 			req := locking("user:a", s, waiting(time.Hour))
 			req.by.Secret, req.by.Ends = proof.Secret, proof.Ends
-			proof.Ask = Ask{Right: NoCaller, Session: s}
 			go func() { called <- second(ask(context.Background(), m, req)) }()
-			go func() {
-				_, err := m.KeepAlive(context.Background(), new(proof), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}})
-				called <- err
-			}()
+			go func() { called <- keepWaiting(m, proof, s) }()
 		}
 		pass(ttl - time.Second)
 		if len(called)+len(watched) > 0 {
@@ -758,12 +722,10 @@ func TestCredentialsThatEndEndWhatWaits(t *testing.T) {
 // caller was allowed everything.
 func TestEnablingIsForWhatWaits(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
-		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		know(c)
 		s := sessionOfCaller(t, m, "")
 		called := make(chan error, 2)
-		go func() {
-			called <- second(m.KeepAlive(context.Background(), new(by("", Known)), &lockapi.KeepAlive{Session: s, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: 600_000}}))
-		}()
+		go func() { called <- keepWaiting(m, Caller{}, s) }()
 		mustHold(t, m, "/p/l", want(sessionOfCaller(t, m, "")))
 		go func() { called <- second(ask(context.Background(), m, locking("", s, waiting(time.Hour)))) }()
 		pass(time.Second)
@@ -777,30 +739,6 @@ func TestEnablingIsForWhatWaits(t *testing.T) {
 		for range 2 {
 			code(t, soon(t, called), lockapi.CodeUnauthenticated)
 		}
-	})
-}
-
-// TestRefusalsNeedTheLease: a master that is cut off does not know which rights
-// another master has given.
-func TestRefusalsNeedTheLease(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		c.set(func(f *fakeConf) {
-			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
-		})
-		old := c.office("r1")
-		must(t, second(old.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
-		read := func(m *Master) error {
-			return second(m.GetLock(t.Context(), &Read{Caller: new(by("user:a", ReadAt, "/p"))}, &lockapi.GetLock{Path: "/p"}))
-		}
-		acquire := func(m *Master) error { return second(ask(t.Context(), m, locking("user:a", "s"))) }
-		code(t, read(old.master), lockapi.CodePermissionDenied)
-		code(t, acquire(old.master), lockapi.CodePermissionDenied)
-		c.cutOff("r1", true)
-		pass(2 * leaseTerm)
-		code(t, read(old.master), lockapi.CodeNoMaster)
-		code(t, acquire(old.master), lockapi.CodeNoMaster)
-		stale := Read{Caller: new(by("user:a", ReadAt, "/p")), Stale: true}
-		code(t, second(old.master.GetLock(t.Context(), new(stale), &lockapi.GetLock{Path: "/p"})), lockapi.CodePermissionDenied)
 	})
 }
 

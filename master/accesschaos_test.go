@@ -13,7 +13,6 @@ import (
 	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/events"
-	"github.com/stoutlock/stout/replica/state"
 )
 
 // TestAccessChaos: rights and masters change at random. Each call is checked by
@@ -23,9 +22,7 @@ func TestAccessChaos(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 2))
 			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-				c.set(func(f *fakeConf) {
-					f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
-				})
+				know(c)
 				first := c.office("r1").master
 				must(t, second(first.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 				work, stop := context.WithCancel(t.Context())

@@ -40,6 +40,13 @@ func changes(c *fakeCell) (out []string) {
 	return out
 }
 
+func wantChanges(t *testing.T, c *fakeCell, want int) {
+	t.Helper()
+	if got := changes(c); len(got) != want {
+		t.Errorf("%q, want %d changes", got, want)
+	}
+}
+
 // TestAutoReplace: the replacement happens after the time is over, as Replace
 // would do it.
 func TestAutoReplace(t *testing.T) {
@@ -48,9 +55,7 @@ func TestAutoReplace(t *testing.T) {
 		pass(10 * time.Second)
 		c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
 		pass(auto - 10*time.Second)
-		if got := changes(c); len(got) > 0 {
-			t.Errorf("too soon: %q", got)
-		}
+		wantChanges(t, c, 0)
 		pass(20 * time.Second)
 		want := []string{"add as a nonvoter r2/" + newDirectory, "remove r2/" + founder("r2"), "make a voter r2/" + newDirectory}
 		if got := changes(c); !slices.Equal(got, want) {
@@ -82,9 +87,7 @@ func TestNotReplaced(t *testing.T) {
 					c.office("r1")
 					c.set(happens)
 					pass(10 * early)
-					if got := changes(c); len(got) > 0 {
-						t.Errorf("%q", got)
-					}
+					wantChanges(t, c, 0)
 				})
 			})
 		}
@@ -94,9 +97,7 @@ func TestNotReplaced(t *testing.T) {
 			c.office("r1")
 			c.set(func(f *fakeConf) { wipe(f, "r2", newDirectory) })
 			pass(10 * auto)
-			if got := changes(c); len(got) > 0 {
-				t.Errorf("%q", got)
-			}
+			wantChanges(t, c, 0)
 		})
 	})
 }
@@ -111,9 +112,7 @@ func TestAbsenceIsBroken(t *testing.T) {
 			c.set(func(f *fakeConf) { f.at["r2"] = founder("r2") })
 			pass(10 * time.Second)
 		}
-		if got := changes(c); len(got) > 0 {
-			t.Errorf("%q", got)
-		}
+		wantChanges(t, c, 0)
 	})
 }
 
@@ -128,13 +127,9 @@ func TestOthersAreWellAllTheWhile(t *testing.T) {
 		pass(2 * early)
 		c.set(func(f *fakeConf) { f.at["r3"] = founder("r3") })
 		pass(early - 3*time.Second)
-		if got := changes(c); len(got) > 0 {
-			t.Errorf("%q, while another member was away for most of the time", got)
-		}
+		wantChanges(t, c, 0)
 		pass(10 * time.Second)
-		if got := changes(c); len(got) != 3 {
-			t.Errorf("%q after %v in which all others were well", got, early)
-		}
+		wantChanges(t, c, 3)
 	})
 }
 
@@ -151,13 +146,9 @@ func TestAnswersToRaftAreHeard(t *testing.T) {
 			})
 			pass(early / 2)
 		}
-		if got := changes(c); len(got) > 0 {
-			t.Errorf("%q, while it answers", got)
-		}
+		wantChanges(t, c, 0)
 		pass(2 * early)
-		if got := changes(c); len(got) != 3 {
-			t.Errorf("%q when it does not answer any more", got)
-		}
+		wantChanges(t, c, 3)
 	})
 }
 
@@ -171,13 +162,9 @@ func TestNextMasterCountsAnew(t *testing.T) {
 		c.elect("r3")
 		c.office("r3")
 		pass(auto - 10*time.Second)
-		if got := changes(c); len(got) > 0 {
-			t.Errorf("too soon: %q", got)
-		}
+		wantChanges(t, c, 0)
 		pass(20 * time.Second)
-		if got := changes(c); len(got) != 3 {
-			t.Errorf("%q", got)
-		}
+		wantChanges(t, c, 3)
 	})
 }
 

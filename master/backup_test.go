@@ -16,7 +16,7 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		s := newSession(t, m, time.Minute)
 		req := lockapi.NewLockRequest(s)
-		g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: req})
+		g, err := acquireLock(t, m, "/a", req)
 		must(t, err)
 		b, err := m.GetBackup(t.Context(), &Read{}, &lockapi.GetBackup{})
 		must(t, err)

@@ -25,10 +25,8 @@ func TestEventsOfLocks(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		s, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000, Name: "worker"}})
 		must(t, err)
-		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(s.ID, handle("a"))})
-		must(t, err)
-		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(s.ID, handle("b"), queueing)})
-		must(t, err)
+		must(t, second(acquireLock(t, m, "/l", want(s.ID, handle("a")))))
+		must(t, second(acquireLock(t, m, "/l", want(s.ID, handle("b"), queueing))))
 		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: s.ID}))
 		all, _ := eventsOf(t, m, 0, 1<<20, false, lockapi.EventLockAcquired, lockapi.EventLockReleased, lockapi.EventLockContended)
 		var got []string

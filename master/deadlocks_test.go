@@ -16,7 +16,7 @@ func TestDeadlocks(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
 		a, b := lasting(t, m, "a", time.Hour), lasting(t, m, "b", time.Hour)
-		first, second := mustHold(t, m, "/1", want(a)), mustHold(t, m, "/2", want(b))
+		one, other := mustHold(t, m, "/1", want(a)), mustHold(t, m, "/2", want(b))
 		find := func(m *Master, stale bool) []lockapi.Deadlock {
 			t.Helper()
 			d, err := m.FindDeadlocks(t.Context(), &Read{Caller: new(root(AnyCaller)), Stale: stale}, &lockapi.FindDeadlocks{})
@@ -25,8 +25,7 @@ func TestDeadlocks(t *testing.T) {
 		}
 		ask := func(session, path string) {
 			t.Helper()
-			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})
-			must(t, err)
+			must(t, second(acquireLock(t, m, path, want(session, queueing))))
 		}
 		if ask(a, "/2"); len(find(m, false)) != 0 || m.cycles() != 0 {
 			t.Errorf("one waits: %+v", find(m, false))
@@ -39,9 +38,9 @@ func TestDeadlocks(t *testing.T) {
 				t.Fatalf("%s: %+v", n.id, found)
 			}
 			for _, l := range found[0].Links {
-				name, path, token := "a", "/2", second.Token
+				name, path, token := "a", "/2", other.Token
 				if l.Session == b {
-					name, path, token = "b", "/1", first.Token
+					name, path, token = "b", "/1", one.Token
 				}
 				if l.SessionName != name || l.Path != path || l.Token != token || l.WaitingMS < 5000 || l.Mode != lockapi.Exclusive {
 					t.Errorf("%s: %+v", n.id, l)
@@ -58,12 +57,10 @@ func TestDeadlocks(t *testing.T) {
 // TestDeadlocksLeaveOut cycles with a path that the caller may not read.
 func TestDeadlocksLeaveOut(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		_, err := m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Lock: []string{"user:a"}}})
-		must(t, err)
+		must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Lock: []string{"user:a"}}})))
 		ask := func(session, path string) {
 			t.Helper()
-			_, err := m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, path), session)), &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})
-			must(t, err)
+			must(t, second(m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, path), session)), &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})))
 		}
 		for _, paths := range [][2]string{{"/p/1", "/p/2"}, {"/p/3", "/q/1"}} {
 			s, other := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:a")
@@ -87,8 +84,7 @@ func TestCyclesAreCounted(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		s := newSession(t, m, time.Hour)
 		mustHold(t, m, "/l", want(s))
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(s, handle("again"), queueing)})
-		must(t, err)
+		must(t, second(acquireLock(t, m, "/l", want(s, handle("again"), queueing))))
 		c := &m.counted
 		for _, x := range []struct {
 			of    uint64

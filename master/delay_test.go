@@ -21,7 +21,7 @@ func TestLaterDelayNeverShortensTheOneInForce(t *testing.T) {
 		alive(n, short, time.Minute)
 		refused := func(m *Master, over time.Time) {
 			t.Helper()
-			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a)})
+			_, err := acquireLock(t, m, "/a", want(a))
 			left := time.Duration(code(t, err, lockapi.CodeLockDelayed).DelayRemainingMS) * time.Millisecond
 			if want := time.Until(over); left < want-2*fakeDelay || left > want+time.Second {
 				t.Errorf("delayed for another %v, want %v", left, want)

@@ -29,20 +29,15 @@ func TestReadsAreOfARevision(t *testing.T) {
 			var got uint64
 			r := Read{Stale: stale, AsOf: &got}
 			for name, read := range map[string]func() error{
-				"session": func() error { _, err := m.GetSession(t.Context(), new(r), &lockapi.GetSession{Session: a}); return err },
-				"no session": func() error {
-					_, err := m.GetSession(t.Context(), new(r), &lockapi.GetSession{Session: "x"})
-					return err
-				},
-				"sessions": func() error {
-					_, err := m.ListSessions(t.Context(), new(r), &lockapi.ListSessions{Limit: 1})
-					return err
-				},
+				"session":     func() error { return second(m.GetSession(t.Context(), new(r), &lockapi.GetSession{Session: a})) },
+				"no session":  func() error { return second(m.GetSession(t.Context(), new(r), &lockapi.GetSession{Session: "x"})) },
+				"sessions":    func() error { return second(m.ListSessions(t.Context(), new(r), &lockapi.ListSessions{Limit: 1})) },
 				"lock":        func() error { _, err := m.GetLock(t.Context(), new(r), &lockapi.GetLock{Path: "/a"}); return err },
 				"locks":       func() error { _, err := m.ListLocks(t.Context(), new(r), &lockapi.ListLocks{Limit: 1}); return err },
 				"file":        func() error { _, err := m.GetFile(t.Context(), new(r), &lockapi.GetFile{Path: "/f"}); return err },
 				"no file":     func() error { _, err := m.GetFile(t.Context(), new(r), &lockapi.GetFile{Path: "/none"}); return err },
 				"a lock's is": func() error { _, err := m.GetFile(t.Context(), new(r), &lockapi.GetFile{Path: "/a"}); return err },
+				"members":     func() error { return second(m.ListMembers(t.Context(), new(r), &lockapi.ListMembers{})) },
 				"files":       func() error { _, err := m.ListFiles(t.Context(), new(r), &lockapi.ListFiles{Limit: 1}); return err },
 			} {
 				got = 0

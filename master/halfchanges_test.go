@@ -27,7 +27,7 @@ const earlier = "00000000000000bb"
 func halfChanges() map[string]halfChange {
 	replace := func(id, by string) func(*testing.T, *Master) error {
 		return func(t *testing.T, m *Master) error {
-			return second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: replaceBy(by)}))
+			return replaceMember(t, m, id, by)
 		}
 	}
 	set := func(id string, q lockapi.SetMemberRequest) func(*testing.T, *Master) error {

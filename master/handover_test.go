@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/state"
 )
 
 // TestNoHandOverToANonvoter: a member without a vote is no successor, by name
@@ -17,8 +16,7 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		transfer := func(to string, want lockapi.Code, says string) {
 			t.Helper()
-			_, err := m.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
-			if e := code(t, err, want); !strings.Contains(e.Detail, says) {
+			if e := code(t, second(transfer(t, m, to)), want); !strings.Contains(e.Detail, says) {
 				t.Errorf("%q does not say %q", e.Detail, says)
 			}
 		}
@@ -26,7 +24,7 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 		pass(time.Second)
 		transfer("r4", lockapi.CodeInvalidArgument, "does not vote")
 		c.set(func(f *fakeConf) { f.behind[newDirectory] = 1 << 20 })
-		must(t, second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: "r3", ReplaceMemberRequest: replaceBy(newDirectory)})))
+		must(t, replaceMember(t, m, "r3", newDirectory))
 		c.set(func(f *fakeConf) { f.at["r3"] = newDirectory })
 		transfer("r3", lockapi.CodeConflict, "which is not the member's")
 		c.set(func(f *fakeConf) {
@@ -52,9 +50,7 @@ func TestHandOverWithoutALease(t *testing.T) {
 		return done, time.Since(began), err
 	}
 	closed := func(t *testing.T, c *fakeCell) *node {
-		c.set(func(f *fakeConf) {
-			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
-		})
+		know(c)
 		n := c.office("r1")
 		must(t, second(n.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 		return n

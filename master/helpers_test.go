@@ -120,6 +120,24 @@ func mustHold(t *testing.T, m *Master, path string, r lockapi.LockRequest) locka
 	return g
 }
 
+func acquireLock(t *testing.T, m *Master, path string, r lockapi.LockRequest) (lockapi.Grant, error) {
+	return m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: r})
+}
+
+// releaseLock gives a hold or a place in the queue back, which the session must
+// have.
+func releaseLock(t *testing.T, m *Master, path, session string) {
+	t.Helper()
+	r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: path, Session: session})
+	if err != nil || !r.Released {
+		t.Errorf("release %s: %+v, %v", path, r, err)
+	}
+}
+
+func transfer(t *testing.T, m *Master, to string) (lockapi.Transferred, error) {
+	return m.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: to}})
+}
+
 // acquiring is an acquire under way.
 type acquiring struct {
 	grant lockapi.Grant
@@ -172,8 +190,35 @@ func code(t *testing.T, err error, want lockapi.Code) *lockapi.Error {
 	return e
 }
 
+// wantEvents checks how many events a keepalive with an acknowledgement gets.
+func wantEvents(t *testing.T, m *Master, session string, ack uint64, want int) []lockapi.Event {
+	t.Helper()
+	k, err := keepalive1(m, session, 0, ack)
+	if err != nil || len(k.Events) != want {
+		t.Fatalf("a keepalive that acknowledges %d gets %+v, %v; want %d events", ack, k.Events, err, want)
+	}
+	return k.Events
+}
+
 // waits counts the waits in all queues, as n sees them.
 func waits(n *node) int { return n.State().WaitCount() }
+
+func wantWaits(t *testing.T, n *node, want int) {
+	t.Helper()
+	if got := waits(n); got != want {
+		t.Fatalf("%d waits are in the queues, want %d", got, want)
+	}
+}
+
+// know makes all members report the latest level.
+func know(c *fakeCell) {
+	c.set(func(f *fakeConf) {
+		f.level = map[string]uint64{}
+		for _, n := range c.nodes {
+			f.level[founder(n.id)] = state.Level
+		}
+	})
+}
 
 // holder returns the session that holds path, or empty.
 func holder(s *state.State, path string) string {

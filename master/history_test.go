@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/state"
 )
 
 // historyText returns what a replica remembers of a path, one event a line.
@@ -41,9 +40,7 @@ func lasting(t *testing.T, m *Master, name string, ttl time.Duration) string {
 func TestHistory(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
-		c.set(func(f *fakeConf) {
-			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
-		})
+		know(c)
 		_, err := n.master.PutGroup(t.Context(), &Caller{}, &lockapi.PutGroup{Name: "g"}) // raises the level to one with times of silence in events
 		must(t, err)
 		a, b := lasting(t, n.master, "a", time.Hour), lasting(t, n.master, "b", 12*time.Second)
@@ -51,8 +48,7 @@ func TestHistory(t *testing.T) {
 		mustHold(t, n.master, "/other", want(a))
 		call := begin(t.Context(), n.master, "/l", want(b, waiting(time.Minute)))
 		pass(5 * time.Second)
-		_, err = n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/l", Session: a})
-		must(t, err)
+		must(t, second(n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/l", Session: a})))
 		<-call.done
 		must(t, call.err)
 		alive(n, b, time.Minute) // b then expires
@@ -88,8 +84,7 @@ func TestHistoryNamesWhoForced(t *testing.T) {
 		for i := range 2 {
 			s, err := m.OpenSession(t.Context(), new(by("user:a", AnyCaller)), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
 			must(t, err)
-			_, err = m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, "/p/l"), s.ID)), &lockapi.AcquireLock{Path: "/p/l", LockRequest: want(s.ID)})
-			must(t, err)
+			must(t, second(m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, "/p/l"), s.ID)), &lockapi.AcquireLock{Path: "/p/l", LockRequest: want(s.ID)})))
 			if i == 0 {
 				_, err = m.ReleaseLock(t.Context(), new(root(AdminAt)), &lockapi.ReleaseLock{Path: "/p/l", Session: s.ID})
 			} else {
@@ -113,8 +108,7 @@ func TestHistoryOfFiles(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		must(t, putSized(t, m, "/f", 100))
 		must(t, putSized(t, m, "/f", 10))
-		_, err := m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/f"})
-		must(t, err)
+		must(t, second(m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Path: "/f"})))
 		got, h := historyText(t, m, "/f", 20)
 		if got != "file_deleted deleted\nfile_changed\nfile_created\nmaster_changed r1" || h.Events[1].Size != 10 || h.Events[1].Generation != 2 {
 			t.Errorf("%+v\n%s", h, got)

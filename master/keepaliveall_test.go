@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/state"
 )
 
 // keepAll makes the call for sessions that have seen no event.
@@ -103,8 +102,7 @@ func TestKeepAliveAllOfOthers(t *testing.T) {
 		if err != nil || got.Sessions[0].Error != nil || got.Sessions[1].Error == nil || got.Sessions[1].Keepalive != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
-		_, err = keepAll(t.Context(), m, new(by("", Known)), 0, own)
-		code(t, err, lockapi.CodeUnauthenticated)
+		code(t, second(keepAll(t.Context(), m, new(by("", Known)), 0, own)), lockapi.CodeUnauthenticated)
 	})
 }
 
@@ -134,34 +132,11 @@ func TestQuietEndByAnOperator(t *testing.T) {
 	})
 }
 
-// TestKeepAliveAllWithoutLease: a master without a lease extends no session.
-func TestKeepAliveAllWithoutLease(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		n := c.office("r1")
-		a, b := newSession(t, n.master, time.Minute), newSession(t, n.master, time.Minute)
-		c.cutOff("r1", true)
-		pass(3 * time.Second)
-		answer := make(chan error, 1)
-		go func() { _, err := keepAll(t.Context(), n.master, &Caller{}, 0, a, b); answer <- err }()
-		pass(time.Second)
-		select {
-		case err := <-answer:
-			t.Fatalf("answered without a lease: %v", err)
-		default:
-		}
-		c.cutOff("r1", false)
-		pass(10 * time.Second)
-		if err := <-answer; err != nil {
-			code(t, err, lockapi.CodeNoMaster)
-		}
-	})
-}
-
 // TestKeepAliveAllIsJudgedWhenAccessIsEnabled: a call that waits, of a caller without a
 // name, ends as a single keepalive does.
 func TestKeepAliveAllIsJudgedWhenAccessIsEnabled(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		know(c)
 		must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Read: []string{"user:a"}}})))
 		id := newSession(t, m, time.Minute)
 		answer := make(chan lockapi.Keepalives, 1)

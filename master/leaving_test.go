@@ -49,9 +49,7 @@ func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 		pass(time.Second - 5*fakeDelay - 2*time.Millisecond) // begin used some of the time
 		go n.master.TransferMastership(context.Background(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})
 		code(t, call.answered(t).err, lockapi.CodeOutcomeUnknown)
-		if waits(n) != 1 {
-			t.Errorf("%d waits; the test shows nothing", waits(n))
-		}
+		wantWaits(t, n, 1)
 	})
 }
 
@@ -109,15 +107,10 @@ func TestEventIsNotToldTwice(t *testing.T) {
 			t.Fatalf("%+v, %v", k.Events, err)
 		}
 		ack := k.Events[0].Seq
-		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
-			t.Fatalf("acknowledged: %+v, %v", k.Events, err)
-		}
+		wantEvents(t, m, b, ack, 0)
 		o.exit(&Caller{}, &registered{key, c, w})
-		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
-		code(t, err, lockapi.CodeConflict)
-		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
-			t.Errorf("reported again: %+v, %v", k.Events, err)
-		}
+		code(t, second(acquireLock(t, m, "/a", want(b, shared(0)))), lockapi.CodeConflict)
+		wantEvents(t, m, b, ack, 0)
 	})
 }
 
@@ -141,7 +134,7 @@ func TestGrantBehindA202IsAnEvent(t *testing.T) {
 		one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 			a, b := two(t, m)
 			mustHold(t, m, "/a", want(a))
-			if g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil || g.State != lockapi.StateQueued {
+			if g, err := acquireLock(t, m, "/a", want(b, queueing)); err != nil || g.State != lockapi.StateQueued {
 				t.Fatalf("%+v, %v", g, err)
 			}
 			call, place := placed(t, n, "/a", want(b, queueing, waiting(time.Minute)))
@@ -156,9 +149,7 @@ func TestGrantBehindA202IsAnEvent(t *testing.T) {
 				call.o.follow(released)
 			}
 			call.exit()
-			if k, err := keepalive1(m, b, 0, 0); err != nil || len(k.Events) != 1 {
-				t.Errorf("ahead %v: %+v, %v; want the grant", ahead, k.Events, err)
-			}
+			wantEvents(t, m, b, 0, 1)
 			if len(call.o.waiters.claims) != 0 {
 				t.Errorf("ahead %v: %d claims are remembered for ever", ahead, len(call.o.waiters.claims))
 			}

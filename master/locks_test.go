@@ -20,14 +20,12 @@ func TestRefusalsAndReadsCostNoEntry(t *testing.T) {
 		g := mustHold(t, m, "/a", want(a))
 		before := n.commands()
 		for range 10 {
-			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b)})
+			_, err := acquireLock(t, m, "/a", want(b))
 			if e := code(t, err, lockapi.CodeLockHeld); len(e.Holders) != 1 || e.Holders[0].Session != a || e.Holders[0].Token != g.Token {
 				t.Fatalf("holders %+v", e.Holders)
 			}
-			_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want("nobody")})
-			code(t, err, lockapi.CodeSessionNotFound)
-			_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(0))})
-			code(t, err, lockapi.CodeConflict)
+			code(t, second(acquireLock(t, m, "/a", want("nobody"))), lockapi.CodeSessionNotFound)
+			code(t, second(acquireLock(t, m, "/a", want(a, shared(0)))), lockapi.CodeConflict)
 			if again := mustHold(t, m, "/a", want(a)); again.Token != g.Token || !again.GrantedAt.Equal(*g.GrantedAt) {
 				t.Fatalf("the same claim key got %+v, then %+v", g, again)
 			}
@@ -59,7 +57,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		next := begin(t.Context(), m, "/a", want(b, handle("2"), waiting(time.Minute)))
 		first.running(t)
 		before := n.commands()
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+		releaseLock(t, m, "/a", a)
 		g := first.answered(t)
 		if g.err != nil || g.grant.State != lockapi.StateHeld {
 			t.Fatalf("%+v, %v", g.grant, g.err)
@@ -87,9 +85,7 @@ func TestWaitTimesOutAndLeavesTheQueue(t *testing.T) {
 			if e := code(t, call.answered(t).err, lockapi.CodeLockHeld); len(e.Holders) != 1 {
 				t.Errorf("holders %+v", e.Holders)
 			}
-			if w := waits(n); w != 0 {
-				t.Errorf("%d waits stay in the queue", w)
-			}
+			wantWaits(t, n, 0)
 		}, rate)
 	}
 }
@@ -99,23 +95,23 @@ func TestQueueKeepsThePlace(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		began := time.Now()
-		g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, waiting(time.Second))})
+		g, err := acquireLock(t, m, "/a", want(b, queueing, waiting(time.Second)))
 		if d := time.Since(began); err != nil || g.State != lockapi.StateQueued || g.Position != 1 || d < time.Second {
 			t.Fatalf("%+v, %v after %v", g, err, d)
 		}
-		if g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, handle("2"), queueing)}); err != nil || g.Position != 2 {
+		if g, err := acquireLock(t, m, "/a", want(a, handle("2"), queueing)); err != nil || g.Position != 2 {
 			t.Fatalf("%+v, %v", g, err)
 		}
 		before := n.commands()
 		for range 3 { // a repeated request returns the queue position
-			if g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)}); err != nil || g.State != lockapi.StateQueued || g.Position != 1 {
+			if g, err := acquireLock(t, m, "/a", want(b, queueing)); err != nil || g.State != lockapi.StateQueued || g.Position != 1 {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}
 		if n.commands() != before {
 			t.Errorf("asking for the place cost %d commands", n.commands()-before)
 		}
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+		releaseLock(t, m, "/a", a)
 		if g := mustHold(t, m, "/a", want(b, queueing)); g.Token == 0 {
 			t.Errorf("%+v", g)
 		}
@@ -132,7 +128,7 @@ func TestLockDelay(t *testing.T) {
 		alive(n, dead, time.Minute)
 		over := time.Now().Add(5 * time.Second)
 		mustHold(t, m, "/free", want(a)) // its lock had no lock-delay
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a)})
+		_, err := acquireLock(t, m, "/a", want(a))
 		if e := code(t, err, lockapi.CodeLockDelayed); e.DelayRemainingMS < 4900 || e.DelayRemainingMS > 5100 {
 			t.Errorf("delay_remaining_ms %d", e.DelayRemainingMS)
 		}
@@ -157,7 +153,7 @@ func TestLockDelayBesideOtherHolders(t *testing.T) {
 		mustHold(t, m, "/a", want(a, shared(0)))
 		mustHold(t, m, "/a", want(dead, shared(0), delayed(5*time.Second)))
 		alive(n, dead, time.Minute)
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
+		_, err := acquireLock(t, m, "/a", want(b, shared(0)))
 		if e := code(t, err, lockapi.CodeLockHeld); e.DelayRemainingMS < 4900 || len(e.Holders) != 1 {
 			t.Errorf("%+v", e)
 		}
@@ -176,14 +172,11 @@ func TestSemaphore(t *testing.T) {
 		if len(tokens) != 3 {
 			t.Errorf("tokens %v", tokens)
 		}
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(3))})
-		if e := code(t, err, lockapi.CodeLockHeld); len(e.Holders) != 3 {
+		if e := code(t, second(acquireLock(t, m, "/a", want(b, shared(3)))), lockapi.CodeLockHeld); len(e.Holders) != 3 {
 			t.Errorf("%+v", e.Holders)
 		}
-		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(4))})
-		code(t, err, lockapi.CodeConflict)
-		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(2), handle("1"))})
-		code(t, err, lockapi.CodeConflict)
+		code(t, second(acquireLock(t, m, "/a", want(b, shared(4)))), lockapi.CodeConflict)
+		code(t, second(acquireLock(t, m, "/a", want(a, shared(2), handle("1")))), lockapi.CodeConflict)
 		call := begin(t.Context(), m, "/a", want(b, shared(3), waiting(time.Minute)))
 		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Handle: "2"})))
 		if g := call.answered(t); g.err != nil {
@@ -198,9 +191,8 @@ func TestSharedNeverOvertakes(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a, shared(0)))
 		exclusive := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, shared(0), handle("2"))})
-		code(t, err, lockapi.CodeLockHeld)
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+		code(t, second(acquireLock(t, m, "/a", want(a, shared(0), handle("2")))), lockapi.CodeLockHeld)
+		releaseLock(t, m, "/a", a)
 		if g := exclusive.answered(t); g.err != nil {
 			t.Error(g.err)
 		}
@@ -256,7 +248,7 @@ func TestSequencer(t *testing.T) {
 		if !check(q).Valid || check(wrong).Valid {
 			t.Error("a sequencer is valid in its own mode only")
 		}
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+		releaseLock(t, m, "/a", a)
 		again := mustHold(t, m, "/a", want(a))
 		if check(q).Valid || again.Token <= g.Token {
 			t.Error("an old sequencer is valid under a new grant")
@@ -318,21 +310,5 @@ func TestWhereTheMasterIs(t *testing.T) {
 		c.cutOff("r1", true)
 		pass(3 * time.Second)
 		code(t, n.master.Ready(), lockapi.CodeNoMaster)
-	})
-}
-
-// TestAcquireSurvivesAChangeOfMaster: the repeated call gets the same grant.
-func TestAcquireSurvivesAChangeOfMaster(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		old := c.office("r1")
-		a, _ := two(t, old.master)
-		g := mustHold(t, old.master, "/a", want(a))
-		n := c.office("r2")
-		if again := mustHold(t, n.master, "/a", want(a)); again.Token != g.Token {
-			t.Errorf("token %d, then %d", g.Token, again.Token)
-		}
-		if other := mustHold(t, n.master, "/b", want(a)); other.Token <= g.Token {
-			t.Errorf("token %d after %d", other.Token, g.Token)
-		}
 	})
 }

@@ -16,94 +16,49 @@ import (
 
 const drift = 0.01
 
-// openedWithin is how long after d a replica must be in office: the time of the
-// messages.
-func openedWithin(t *testing.T, began time.Time, low, high time.Duration) {
-	t.Helper()
-	if d := time.Since(began); d < low || d > high {
-		t.Errorf("in office %v after the election, want %v..%v", d, low, high)
-	}
-}
-
-// TestSuccessorWaitsOutAnOpenOffice: r + L × (1 + drift) from when the
-// successor last stored a batch of the earlier term.
+// TestSuccessorWaitsOutAnOpenOffice: r + L × (1 + drift) from when the successor
+// last stored a batch of the earlier term, with the lease that the log carried.
+// It hands its opening over right after that, on its own clock. If that clock is
+// fast, timers wake it late.
 func TestSuccessorWaitsOutAnOpenOffice(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		c.office("r1")
-		pass(10 * time.Second)
-		c.cutOff("r1", true)
-		stored := c.node("r2").Promises().Last()
-		c.elect("r2")
-		c.inOffice(c.node("r2"), time.Minute)
-		waited := c.node("r2").clock() - stored
-		if low := leaseTerm * 101 / 100; waited < low || waited > low+5*c.delay {
-			t.Errorf("in office %v after the last stored batch, want %v and a few messages", waited, low)
-		}
-		if e := openOffice(t, c.node("r2")).epoch; e != 2 {
-			t.Errorf("epoch %d, want 2", e)
-		}
-	})
-}
-
-// TestSuccessorIsNotAMillisecondEarly: it hands its opening over right after
-// the end of its promise, on its own clock. If that clock is fast, timers wake
-// it late.
-func TestSuccessorIsNotAMillisecondEarly(t *testing.T) {
-	for _, rate := range []float64{1 - drift, 1, 1 + drift} {
+	for _, tc := range []struct {
+		term time.Duration // of the earlier master
+		rate float64       // of the successor's clock
+	}{{leaseTerm, 1 - drift}, {leaseTerm, 1}, {leaseTerm, 1 + drift}, {9 * time.Second, 1}} {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			c.node("r1").master.opts.LeaseTerm = tc.term
 			c.office("r1")
 			pass(10 * time.Second)
 			c.cutOff("r1", true)
 			n := c.node("r2")
-			over := n.Promises().Last() + leaseTerm*101/100
+			over := n.Promises().Last() + tc.term*101/100
 			c.office("r2")
 			_, handed := n.Sent()
-			if late := handed[0] - over; late <= 0 || late > time.Microsecond && rate <= 1 || late > leaseTerm/40 {
-				t.Errorf("rate %v: the opening was handed over %v after the earlier lease, want it later, and at once", rate, late)
+			if late := handed[0] - over; late <= 0 || late > time.Microsecond && tc.rate <= 1 || late > leaseTerm/40 {
+				t.Errorf("%+v: the opening was handed over %v after the earlier lease, want it later, and at once", tc, late)
 			}
-		}, 1, rate)
+			if e := openOffice(t, n).epoch; n.clock()-over > leaseTerm/40+5*c.delay || e != 2 {
+				t.Errorf("%+v: in office %v after the earlier lease, in epoch %d", tc, n.clock()-over, e)
+			}
+		}, 1, tc.rate)
 	}
 }
 
+// TestSuccessorDoesNotWaitAfterAClosing of the office, by a transfer or as the
+// replica stops. Nor does the first master of a cell.
 func TestSuccessorDoesNotWaitAfterAClosing(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		n := c.office("r1")
+		n := c.elect("r1")
+		c.inOffice(n, 5*c.delay)
 		pass(time.Second)
-		began := time.Now()
-		to, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
-		if err != nil || to.Master != "r3" {
+		if to, err := transfer(t, n.master, "r3"); err != nil || to.Master != "r3" {
 			t.Fatalf("transfer: %+v, %v", to, err)
 		}
-		c.inOffice(c.node("r3"), time.Second)
-		openedWithin(t, began, 0, 10*c.delay)
-	})
-}
-
-// TestFirstOfficeNeedsNoWait: a cell that never had an office has no lease to
-// wait for.
-func TestFirstOfficeNeedsNoWait(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		began := time.Now()
-		c.office("r1")
-		openedWithin(t, began, 0, 5*c.delay)
-	})
-}
-
-// TestLongestLeaseCounts: a successor waits for the lease that the log carried,
-// not for its own setting.
-func TestLongestLeaseCounts(t *testing.T) {
-	const long = 9 * time.Second
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		c.node("r1").master.opts.LeaseTerm = long // before it is elected
-		c.office("r1")
+		n = c.node("r3")
+		c.inOffice(n, 10*c.delay)
 		pass(time.Second)
-		stored := c.node("r2").Promises().Last()
-		c.cutOff("r1", true)
-		c.elect("r2")
-		c.inOffice(c.node("r2"), time.Minute)
-		if waited := c.node("r2").clock() - stored; waited < long*101/100 {
-			t.Errorf("in office %v after the last stored batch of a master with a lease of %v", waited, long)
-		}
+		must(t, n.master.Close(t.Context()))
+		c.inOffice(c.node(c.node("r2").Leader()), 15*c.delay)
 	})
 }
 
@@ -145,35 +100,19 @@ func TestLeaseCountsFromTheProposal(t *testing.T) {
 	})
 }
 
-// TestIdleMasterRenews: an empty batch every quarter of the term keeps it.
-func TestIdleMasterRenews(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		n := c.office("r1")
-		o := openOffice(t, n)
-		before := len(n.sent())
-		for range 1000 {
-			pass(10 * time.Millisecond)
-			if !o.lease.Valid(n.clock()) {
-				t.Fatal("the lease of an idle master lapsed")
-			}
-		}
-		if sent := len(n.sent()) - before; sent < 18 || sent > 21 {
-			t.Errorf("%d batches in ten seconds, want one each 500ms", sent)
-		}
-	})
-}
-
-// TestIdleMasterKeepsItsOffice, however long its lease and slow its messages.
+// TestIdleMasterKeepsItsOffice, however long its lease and slow its messages, by
+// an empty batch every quarter of the term.
 func TestIdleMasterKeepsItsOffice(t *testing.T) {
 	for _, tc := range []struct{ term, delay time.Duration }{
+		{leaseTerm, fakeDelay},
 		{leaseTerm, leaseTerm * 2 / 5}, // the first renewal must follow the opening at once
 		{time.Minute, fakeDelay},       // a quarter of the term exceeds the limit for a stalled log
 	} {
 		inCell(t, 1, Options{Drift: drift, LeaseTerm: tc.term}, func(t *testing.T, c *fakeCell) {
 			c.setDelay(tc.delay)
 			n := c.office("r1")
-			o := openOffice(t, n)
-			for range testrun.Times(300, 1000) {
+			o, before, terms := openOffice(t, n), len(n.sent()), testrun.Times(3, 10)
+			for range 100 * terms {
 				pass(tc.term / 100)
 				if !o.lease.Valid(n.clock()) {
 					t.Fatalf("term %v, messages of %v: the lease lapsed %v after the opening", tc.term, tc.delay, n.clock()-o.sessions.opened)
@@ -181,6 +120,10 @@ func TestIdleMasterKeepsItsOffice(t *testing.T) {
 			}
 			if n.State().Epoch != o.epoch {
 				t.Errorf("term %v: epoch %d after %d", tc.term, n.State().Epoch, o.epoch)
+			}
+			sent := len(n.sent()) - before
+			if want := 4 * terms; tc.term == leaseTerm && tc.delay == fakeDelay && (sent < want-2 || sent > want+1) {
+				t.Errorf("%d batches in %d terms, want %d", sent, terms, want)
 			}
 		})
 	}
@@ -357,8 +300,7 @@ func TestFailedTransferOpensANewOffice(t *testing.T) {
 		n := c.office("r1")
 		id := newSession(t, n.master, time.Minute)
 		n.RefuseTransfer(errors.New("the target does not answer"))
-		_, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})
-		code(t, err, lockapi.CodeOutcomeUnknown)
+		code(t, second(transfer(t, n.master, "r2")), lockapi.CodeOutcomeUnknown)
 		if o := c.inOffice(n, time.Second); o.epoch != 2 {
 			t.Errorf("epoch %d, want 2", o.epoch)
 		}
@@ -379,7 +321,7 @@ func TestTransferToOneThatHasJustStarted(t *testing.T) {
 		})
 		time.AfterFunc(400*time.Millisecond, func() { c.set(func(f *fakeConf) { f.deaf = nil }) })
 		began := time.Now()
-		to, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
+		to, err := transfer(t, n.master, "r3")
 		if took := time.Since(began); err != nil || to.Master != "r3" || took > 500*time.Millisecond {
 			t.Errorf("%+v, %v after %v", to, err, took)
 		}
@@ -389,22 +331,20 @@ func TestTransferToOneThatHasJustStarted(t *testing.T) {
 func TestTransferIsValidated(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
-		_, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r9"}})
-		if e := code(t, err, lockapi.CodeInvalidArgument); e.Field != "to" {
+		if e := code(t, second(transfer(t, n.master, "r9")), lockapi.CodeInvalidArgument); e.Field != "to" {
 			t.Errorf("field %q", e.Field)
 		}
-		if to, err := n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r1"}}); err != nil || to.Master != "r1" {
+		if to, err := transfer(t, n.master, "r1"); err != nil || to.Master != "r1" {
 			t.Errorf("to itself: %+v, %v", to, err)
 		}
-		_, err = c.node("r2").master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
-		code(t, err, lockapi.CodeNoMaster)
+		code(t, second(transfer(t, c.node("r2").master, "r3")), lockapi.CodeNoMaster)
 		for says, set := range map[string]func(f *fakeConf){
 			"does not answer":                 func(f *fakeConf) { delete(f.at, "r3") },
 			"which is not the member's":       func(f *fakeConf) { f.at["r3"] = "00c0ffee00c0ffee" },
 			"has no contact with this master": func(f *fakeConf) { f.at["r3"], f.deaf = founder("r3"), map[string]bool{"r3": true} },
 		} {
 			c.set(set)
-			_, err = n.master.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}})
+			_, err := transfer(t, n.master, "r3")
 			if e := code(t, err, lockapi.CodeConflict); !strings.Contains(e.Detail, `"r3" is not well`) || !strings.Contains(e.Detail, says) {
 				t.Errorf("to one that is not well: %v", err)
 			}
@@ -418,27 +358,7 @@ func TestTransferIsValidated(t *testing.T) {
 		}
 	})
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		_, err := m.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{})
-		code(t, err, lockapi.CodeConflict)
-	})
-}
-
-// TestCloseHandsOver: a replica that stops leaves a successor in office at
-// once; a replica that is alone closes its office.
-func TestCloseHandsOver(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		n := c.office("r1")
-		began := time.Now()
-		must(t, n.master.Close(t.Context()))
-		next := c.node(c.node("r2").Leader())
-		c.inOffice(next, time.Second)
-		openedWithin(t, began, 0, 15*c.delay)
-	})
-	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-		must(t, m.Close(t.Context()))
-		if n.State().Office.Open {
-			t.Error("the office is still open in the log")
-		}
+		code(t, second(m.TransferMastership(t.Context(), &Caller{}, &lockapi.TransferMastership{})), lockapi.CodeConflict)
 	})
 }
 

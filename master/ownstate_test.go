@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/state"
 )
 
 // watching makes a watch, which must succeed.
@@ -69,12 +68,7 @@ func wantOwnAnswers(t *testing.T, when string, n *node, by Caller, want error) {
 // master has enabled it.
 func accessible(t *testing.T, c *fakeCell) *node {
 	t.Helper()
-	c.set(func(f *fakeConf) {
-		f.level = map[string]uint64{}
-		for _, n := range c.nodes {
-			f.level[founder(n.id)] = state.Level
-		}
-	})
+	know(c)
 	n := c.office("r1")
 	must(t, second(n.master.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 	pass(time.Second) // all replicas have that
@@ -88,10 +82,11 @@ func TestReplicaThatStarts(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		none := c.node("r2")
 		wantOwnAnswers(t, "before there was a master", none, Caller{Ask: Ask{Right: Operate}}, lockapi.CodeNoMaster)
+		secret := Caller{Secret: new([32]byte), Ask: Ask{Right: Observe}}
+		code(t, none.master.Authorize(&secret), lockapi.CodeNoMaster)
 		accessible(t, c)
 		n, watch := c.node("r3"), watching(t, c.node("r3").master, EventFilter{}.For(root(AnyCaller)))
 		defer watch.Close()
-		secret := Caller{Secret: new([32]byte), Ask: Ask{Right: Observe}}
 		for _, behind := range []bool{true, false} {
 			n.Lag(behind)
 			want, judged := error(nil), error(lockapi.CodeUnauthenticated)

@@ -85,7 +85,7 @@ func TestPacerForgets(t *testing.T) {
 // TestPace: which limits bound a call.
 func TestPace(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
+		know(c)
 		quota := func(of string, rate, burst int64) {
 			t.Helper()
 			if _, err := m.PutQuota(t.Context(), new(root(Operate)), &lockapi.PutQuota{Principal: of,

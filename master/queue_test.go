@@ -29,11 +29,11 @@ func TestWhoWaits(t *testing.T) {
 		began := time.Now()
 		for _, h := range []string{"first", "second", "third"} {
 			pass(time.Second)
-			must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle(h))})))
+			must(t, second(acquireLock(t, m, "/a", want(b, queueing, handle(h)))))
 		}
 		m = c.office("r2").master
 		pass(time.Minute)
-		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("first"))})))
+		must(t, second(acquireLock(t, m, "/a", want(b, queueing, handle("first")))))
 		for _, stale := range []bool{false, true} {
 			l, err := m.GetLock(t.Context(), &Read{Stale: stale}, &lockapi.GetLock{Path: "/a", Waiters: 2})
 			if err != nil || len(l.Queue) != 2 || l.Waiters != 3 {
@@ -64,7 +64,7 @@ func TestQueueIsShownOnlyWhereItIsAskedFor(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
-		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)})))
+		must(t, second(acquireLock(t, m, "/a", want(b, queueing))))
 		if l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.Queue != nil {
 			t.Errorf("%+v, %v", l, err)
 		}
@@ -83,7 +83,7 @@ func TestNobodyWaitsForLessThanNothing(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
-		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing)})))
+		must(t, second(acquireLock(t, m, "/a", want(b, queueing))))
 		pass(time.Second)
 		mustHold(t, m, "/b", want(a)) // advances the state's time
 		room := metaBudget(0)

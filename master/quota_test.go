@@ -71,8 +71,14 @@ func TestQuotaOfSessions(t *testing.T) {
 		for range 2 {
 			newSession(t, m, time.Minute)
 		}
-		_, err = m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: body})
-		refusedBy(t, err, "max-sessions")
+		refusedBy(t, second(m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: body})), "max-sessions")
+		use := QuotaUse{Name: "max-sessions", Max: 3, Used: 3, Known: true, Refused: 1}
+		if got := m.Quotas()[quota.Sessions]; got != use {
+			t.Errorf("%+v, want %+v", got, use)
+		}
+		if got := m.Quotas()[quota.SessionHolds]; got.Known || got.Max != 4 {
+			t.Errorf("%+v, want nothing known of the use of a quota of each session", got)
+		}
 		if again, err := m.OpenSession(ctx, &Caller{}, &lockapi.OpenSession{SessionRequest: body, Key: "key"}); err != nil || again.ID != first.ID {
 			t.Errorf("the repeated call: %+v, %v; want session %s", again, err, first.ID)
 		}
@@ -85,26 +91,22 @@ func TestQuotaOfSessions(t *testing.T) {
 
 func TestQuotaOfHolds(t *testing.T) {
 	withQuotas(t, quotas, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-		ctx := t.Context()
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
 		for i := range 4 {
 			mustHold(t, m, "/a/"+strconv.Itoa(i), want(a))
 		}
 		before := n.commands()
-		_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/a/4", LockRequest: want(a)})
-		refusedBy(t, err, "max-session-holds")
+		refusedBy(t, second(acquireLock(t, m, "/a/4", want(a))), "max-session-holds")
 		for i := range 2 {
 			mustHold(t, m, "/b/"+strconv.Itoa(i), want(b))
 		}
-		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/b/2", LockRequest: want(b)})
-		refusedBy(t, err, "max-holds")
-		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/a/0", LockRequest: want(b, queueing)})
-		refusedBy(t, err, "max-holds")
+		refusedBy(t, second(acquireLock(t, m, "/b/2", want(b))), "max-holds")
+		refusedBy(t, second(acquireLock(t, m, "/a/0", want(b, queueing))), "max-holds")
 		if got := n.commands() - before; got != 2 {
 			t.Errorf("%d commands, want those of the 2 grants alone", got)
 		}
 		mustHold(t, m, "/a/3", want(a)) // a repeated call
-		must(t, second(m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/a/3", Session: a})))
+		releaseLock(t, m, "/a/3", a)
 		mustHold(t, m, "/b/2", want(b))
 	})
 }
@@ -115,26 +117,23 @@ func TestQuotaOfWaiters(t *testing.T) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
 		mustHold(t, m, "/x", want(a))
 		for _, h := range []string{"1", "2"} {
-			if g, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle(h), queueing)}); err != nil || g.State != lockapi.StateQueued {
+			if g, err := acquireLock(t, m, "/x", want(b, handle(h), queueing)); err != nil || g.State != lockapi.StateQueued {
 				t.Fatalf("%+v, %v", g, err)
 			}
 		}
-		_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("3"), waiting(time.Minute))})
-		refusedBy(t, err, "max-session-waiters")
-		if g, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("2"), queueing)}); err != nil || g.Position != 2 {
+		refusedBy(t, second(acquireLock(t, m, "/x", want(b, handle("3"), waiting(time.Minute)))), "max-session-waiters")
+		if g, err := acquireLock(t, m, "/x", want(b, handle("2"), queueing)); err != nil || g.Position != 2 {
 			t.Errorf("the repeated call: %+v, %v; want place 2", g, err)
 		}
 		third := begin(ctx, m, "/x", want(a, handle("3"), waiting(time.Minute)))
-		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("4"), queueing)})
-		refusedBy(t, err, "max-waiters")
+		refusedBy(t, second(acquireLock(t, m, "/x", want(a, handle("4"), queueing))), "max-waiters")
 		third.running(t)
 		// A call that would wait is granted what is free, and a try is not
 		// asked.
 		mustHold(t, m, "/free", want(b, queueing))
-		_, err = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("4"))})
-		code(t, err, lockapi.CodeLockHeld)
-		must(t, second(m.ReleaseLock(ctx, &Caller{}, &lockapi.ReleaseLock{Path: "/x", Session: a})))
-		if g, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(b, handle("4"), queueing)}); err != nil || g.Position != 3 {
+		code(t, second(acquireLock(t, m, "/x", want(a, handle("4")))), lockapi.CodeLockHeld)
+		releaseLock(t, m, "/x", a)
+		if g, err := acquireLock(t, m, "/x", want(b, handle("4"), queueing)); err != nil || g.Position != 3 {
 			t.Errorf("behind a grant: %+v, %v; want place 3", g, err)
 		}
 		settled(t, n)
@@ -149,13 +148,11 @@ func TestQuotaOfBytes(t *testing.T) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, 3*time.Second)
 		mustHold(t, m, "/x/0", want(a))
 		mustHold(t, m, "/x/1", want(a))
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x/2", LockRequest: want(a)})
-		refusedBy(t, err, "max-session-bytes")
+		refusedBy(t, second(acquireLock(t, m, "/x/2", want(a))), "max-session-bytes")
 		mustHold(t, m, "/x/2", want(b, delayed(time.Minute)))
-		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x/3", LockRequest: want(b)})
-		refusedBy(t, err, "max-bytes")
-		_, err = m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000, Meta: map[string]string{"k": strings.Repeat("v", 1<<14)}}})
-		refusedBy(t, err, "max-session-bytes")
+		refusedBy(t, second(acquireLock(t, m, "/x/3", want(b))), "max-bytes")
+		long := lockapi.SessionRequest{TTLMS: 12_000, Meta: map[string]string{"k": strings.Repeat("v", 1<<14)}}
+		refusedBy(t, second(m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: long})), "max-session-bytes")
 		pass(5 * time.Second) // b expires and leaves a lock-delay, which counts, too
 		settled(t, n)
 		if used := openOffice(t, n).quotas.Used().Bytes; used <= one+2*claim {
@@ -170,40 +167,26 @@ func TestQuotasAfterAChangeOfMaster(t *testing.T) {
 	inCell(t, 3, Options{Drift: 0.01}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
 		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		var last lockapi.Grant
 		for i := range 5 {
-			mustHold(t, m, "/a/"+strconv.Itoa(i), want(a))
+			last = mustHold(t, m, "/a/"+strconv.Itoa(i), want(a))
 		}
 		must(t, keyedPut(t, m, a, "001"))
-		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a/0", LockRequest: want(b, queueing)})))
+		must(t, second(acquireLock(t, m, "/a/0", want(b, queueing))))
 		c.node("r2").master.opts.Quotas = quotas
 		n := c.office("r2")
 		m = n.master
 		settled(t, n)
-		mustHold(t, m, "/a/4", want(a))
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a/5", LockRequest: want(a)})
-		refusedBy(t, err, "max-session-holds")
-		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/b/0", LockRequest: want(b)})
-		refusedBy(t, err, "max-holds")
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a/0", Session: a})))
-		mustHold(t, m, "/b/0", want(b))
+		if again := mustHold(t, m, "/a/4", want(a)); again.Token != last.Token {
+			t.Errorf("the new master gives token %d to the holder of %d", again.Token, last.Token)
+		}
+		refusedBy(t, second(acquireLock(t, m, "/a/5", want(a))), "max-session-holds")
+		refusedBy(t, second(acquireLock(t, m, "/b/0", want(b))), "max-holds")
+		releaseLock(t, m, "/a/0", a)
+		if other := mustHold(t, m, "/b/0", want(b)); other.Token <= last.Token {
+			t.Errorf("token %d after %d", other.Token, last.Token)
+		}
 		settled(t, n)
-	})
-}
-
-func TestQuotasAreTold(t *testing.T) {
-	withQuotas(t, quotas, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		for range 3 {
-			newSession(t, m, time.Minute)
-		}
-		_, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 12_000}})
-		refusedBy(t, err, "max-sessions")
-		want := QuotaUse{Name: "max-sessions", Max: 3, Used: 3, Known: true, Refused: 1}
-		if got := m.Quotas()[quota.Sessions]; got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-		if got := m.Quotas()[quota.SessionHolds]; got.Known || got.Max != 4 {
-			t.Errorf("%+v, want nothing known of the use of a quota of each session", got)
-		}
 	})
 }
 
@@ -246,13 +229,10 @@ func TestRepeatedCreationIsNotRefused(t *testing.T) {
 		}
 		_, err := m.WriteFile(t.Context(), &Caller{}, &lockapi.WriteFile{Path: "/q-", Session: s, Key: "other", Sequential: true})
 		refusedBy(t, err, "max-files")
-		_, err = transacting(t, m, "l", acquire)
-		must(t, err)
-		_, err = m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/old", Session: s})
-		must(t, err)
+		must(t, second(transacting(t, m, "l", acquire)))
+		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/old", Session: s})))
 		mustHold(t, m, "/new", want(s)) // the release has freed a hold
-		_, err = transacting(t, m, "fresh", acquire)
-		refusedBy(t, err, "max-session-holds")
+		refusedBy(t, second(transacting(t, m, "fresh", acquire)), "max-session-holds")
 
 		c.cutOff("r1", true)
 		pass(3 * time.Second)
@@ -280,15 +260,14 @@ func TestFullQueueFoundOutByTheLog(t *testing.T) {
 	withQuotas(t, Quotas{Waiters: 1}, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		a := newSession(t, m, time.Minute)
 		mustHold(t, m, "/held", want(a))
-		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/held", LockRequest: want(a, handle("w"), queueing)})))
+		must(t, second(acquireLock(t, m, "/held", want(a, handle("w"), queueing))))
 		first := make(chan error, 1)
 		go func() {
-			_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("1"))})
+			_, err := acquireLock(t, m, "/x", want(a, handle("1")))
 			first <- err
 		}()
 		pass(time.Millisecond) // the first call is in the log
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("2"), queueing)})
-		refusedBy(t, err, "max-waiters")
+		refusedBy(t, second(acquireLock(t, m, "/x", want(a, handle("2"), queueing))), "max-waiters")
 		if err := <-first; err != nil {
 			t.Error(err)
 		}
@@ -318,11 +297,11 @@ func TestQuotaUnderConcurrency(t *testing.T) {
 			return lockapi.Grant{}, err
 		}, &opened)
 		atOnce(100, func(i int) (lockapi.Grant, error) {
-			return m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/" + strconv.Itoa(i), LockRequest: want(a)})
+			return acquireLock(t, m, "/"+strconv.Itoa(i), want(a))
 		}, &granted)
 		mustHold(t, m, "/q", want(b))
 		atOnce(100, func(i int) (lockapi.Grant, error) {
-			return m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/q", LockRequest: want(b, handle(strconv.Itoa(i)), queueing)})
+			return acquireLock(t, m, "/q", want(b, handle(strconv.Itoa(i)), queueing))
 		}, &queued)
 		if opened.Load() != 18 || granted.Load() != 7 || queued.Load() != 5 {
 			t.Errorf("%d sessions, %d grants, %d places; want 18, 7, 5", opened.Load(), granted.Load(), queued.Load())
@@ -347,7 +326,7 @@ func TestRepeatedCallIsNotRefused(t *testing.T) {
 		}
 		for i := range errs {
 			all.Go(func() {
-				_, errs[i] = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(ids[0])})
+				_, errs[i] = acquireLock(t, m, "/x", want(ids[0]))
 			})
 		}
 		all.Wait()
@@ -467,11 +446,10 @@ func TestClaimMadeAnewByACallInTheLog(t *testing.T) {
 			})
 			pass(fakeDelay / 2)
 			all.Go(func() {
-				_, taken = m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("w"), queueing)})
+				_, taken = acquireLock(t, m, "/x", want(a, handle("w"), queueing))
 			})
 			pass(fakeDelay * 3 / 4) // the release is applied, the acquire is not
-			_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/x", LockRequest: want(a, handle("v"), queueing)})
-			refusedBy(t, err, name)
+			refusedBy(t, second(acquireLock(t, m, "/x", want(a, handle("v"), queueing))), name)
 			if all.Wait(); released != nil || taken != nil {
 				t.Errorf("%v, %v; want the place given up and taken anew", released, taken)
 			}

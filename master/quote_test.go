@@ -27,7 +27,7 @@ func TestUnknownIDsAreQuotedInPart(t *testing.T) {
 				return err
 			},
 			"acquire": func(ctx context.Context) error {
-				_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(made)})
+				_, err := acquireLock(t, m, "/a", want(made))
 				return err
 			},
 			"release": func(ctx context.Context) error {

@@ -12,16 +12,15 @@ import (
 // TestRuleConcernsItsSubtree: calls that wait elsewhere are not even woken.
 func TestRuleConcernsItsSubtree(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-		first, second := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:a")
+		one, other := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:a")
 		o := openOffice(t, n)
 		calls := map[string]*waiter{}
 		for _, path := range []string{"/p", "/p/q", "/p/q/r", "/p/q!", "/p/qq"} {
-			for _, s := range []string{first, second} {
-				_, err := m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, path), s)), &lockapi.AcquireLock{Path: path, LockRequest: want(s, queueing)})
-				must(t, err)
+			for _, s := range []string{one, other} {
+				must(t, second(m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, path), s)), &lockapi.AcquireLock{Path: path, LockRequest: want(s, queueing)})))
 			}
 			o.mu.Lock()
-			_, calls[path] = o.waiters.enter(claimKey{session: second, path: path})
+			_, calls[path] = o.waiters.enter(claimKey{session: other, path: path})
 			o.mu.Unlock()
 		}
 		woken := func() map[string]bool {
@@ -38,8 +37,7 @@ func TestRuleConcernsItsSubtree(t *testing.T) {
 		}
 		put := func(path string, lists lockapi.AccessLists) {
 			t.Helper()
-			_, err := m.PutRule(t.Context(), new(root(AdminAt)), &lockapi.PutRule{Path: path, AccessLists: lists})
-			must(t, err)
+			must(t, second(m.PutRule(t.Context(), new(root(AdminAt)), &lockapi.PutRule{Path: path, AccessLists: lists})))
 		}
 		for path, want := range map[string]string{"/p/q": "map[/p/q:true /p/q/r:true]", "/p/q!": "map[/p/q!:true]", "/z": "map[]", "/p/q/r/s": "map[]"} {
 			put(path, lockapi.AccessLists{Read: []string{"user:b"}})
@@ -53,7 +51,7 @@ func TestRuleConcernsItsSubtree(t *testing.T) {
 		put("/p/q", lockapi.AccessLists{Lock: []string{"user:b"}})
 		woken()
 		for path := range calls {
-			_, wait := n.State().Claim(second, path, "")
+			_, wait := n.State().Claim(other, path, "")
 			if ended := path == "/p/q" || path == "/p/q/r"; (wait == nil) != ended {
 				t.Errorf("%s: %+v", path, wait)
 			}

@@ -20,7 +20,7 @@ func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 			c.setDelay(100 * time.Millisecond)
 			got := make(chan lockapi.Grant, 1)
 			go func() {
-				g, _ := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, queueing)})
+				g, _ := acquireLock(t, m, "/a", want(a, queueing))
 				got <- g
 			}()
 			pass(50 * time.Millisecond)
@@ -36,33 +36,13 @@ func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestNothingToReleaseNeedsTheLease: a master that is cut off does not know.
-func TestNothingToReleaseNeedsTheLease(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		old := c.office("r1")
-		id := newSession(t, old.master, time.Hour)
-		c.cutOff("r1", true)
-		mustHold(t, c.office("r2").master, "/a", want(id))
-		answer := make(chan error, 1)
-		go func() {
-			_, err := old.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: id})
-			answer <- err
-		}()
-		pass(time.Second)
-		c.depose("r1")
-		if err := <-answer; !unanswered(err) {
-			t.Errorf("%v; the session holds the lock", err)
-		}
-	})
-}
-
 // TestSessionThatCannotBe: a malformed session id counts as unknown, and the
 // answer makes no log entry.
 func TestSessionThatCannotBe(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		const id = "a\x00b"
 		before := n.State().Index
-		if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(id)}); !errors.Is(err, lockapi.CodeSessionNotFound) {
+		if _, err := acquireLock(t, m, "/a", want(id)); !errors.Is(err, lockapi.CodeSessionNotFound) {
 			t.Errorf("acquire: %v; want %v", err, lockapi.CodeSessionNotFound)
 		}
 		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: id}); !errors.Is(err, lockapi.CodeSessionNotFound) {

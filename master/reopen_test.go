@@ -1,7 +1,6 @@
 package master
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -89,55 +88,6 @@ func TestOpeningAgainTakesNoEvents(t *testing.T) {
 		must(t, err)
 		granted202(t, m, "/a", a, b.ID)
 		must(t, second(openKeyed(t, m, "k", time.Minute)))
-		if k, err := keepalive1(m, b.ID, 0, 1<<40); err != nil || len(k.Events) != 1 {
-			t.Errorf("%+v, %v; want the event, which no answer has shown", k, err)
-		}
+		wantEvents(t, m, b.ID, 1<<40, 1)
 	})
-}
-
-// TestOpeningAgainNeedsTheLease: a master that is cut off knows neither that
-// the session still lives nor that its key is in use.
-func TestOpeningAgainNeedsTheLease(t *testing.T) {
-	for _, same := range []bool{true, false} {
-		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-			old := c.office("r1")
-			first, err := openKeyed(t, old.master, "k", time.Hour)
-			must(t, err)
-			c.cutOff("r1", true)
-			next := c.office("r2")
-			must(t, next.master.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: first.ID}))
-			ttl := time.Hour
-			if !same {
-				ttl /= 2
-			}
-			answer := make(chan error, 1)
-			go func() { _, err := openKeyed(t, old.master, "k", ttl); answer <- err }()
-			pass(time.Second)
-			c.depose("r1")
-			if err := <-answer; !unanswered(err) {
-				t.Errorf("same body %v: %v; the session is closed at the master", same, err)
-			}
-		})
-	}
-}
-
-// TestClosingNeedsTheLease: that there is no such session is a read.
-func TestClosingNeedsTheLease(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		old := c.office("r1")
-		c.cutOff("r1", true)
-		id := newSession(t, c.office("r2").master, time.Hour)
-		answer := make(chan error, 1)
-		go func() { answer <- old.master.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}) }()
-		pass(time.Second)
-		c.depose("r1")
-		if err := <-answer; !unanswered(err) {
-			t.Errorf("%v; the session lives at the master", err)
-		}
-	})
-}
-
-// unanswered checks that the call's only answer was that mastership was lost.
-func unanswered(err error) bool {
-	return errors.Is(err, lockapi.CodeNoMaster) || errors.Is(err, lockapi.CodeOutcomeUnknown)
 }

@@ -43,7 +43,7 @@ func holdOften(t *testing.T, m *Master, path, session string, n int) {
 	var calls sync.WaitGroup
 	for i := range n {
 		calls.Go(func() {
-			if _, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(session, shared(0), handle(fmt.Sprint(i)))}); err != nil {
+			if _, err := acquireLock(t, m, path, want(session, shared(0), handle(fmt.Sprint(i)))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -61,9 +61,9 @@ func TestMetadataIsBounded(t *testing.T) {
 		holdOften(t, m, "/a", a, 300)
 		mustHold(t, m, "/a", want(b, shared(0)))
 		for i := range 50 {
-			must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, queueing, handle(fmt.Sprint("w", i)))})))
+			must(t, second(acquireLock(t, m, "/a", want(a, queueing, handle(fmt.Sprint("w", i))))))
 		}
-		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, queueing, handle("w"))})))
+		must(t, second(acquireLock(t, m, "/a", want(b, queueing, handle("w")))))
 		for _, stale := range []bool{false, true} {
 			l, err := m.GetLock(t.Context(), &Read{Stale: stale}, &lockapi.GetLock{Path: "/a", Waiters: lockapi.MaxWaiters})
 			if err != nil || len(l.Holders) != 301 || l.MoreHolders != 0 || len(l.Queue) != 51 {
@@ -94,7 +94,7 @@ func TestRefusalsAreShort(t *testing.T) {
 		a, b, c := named(t, m, "a", longMeta()), named(t, m, "b", meta), named(t, m, "c", nil)
 		mustHold(t, m, "/a", want(b, shared(0)))
 		holdOften(t, m, "/a", a, 300)
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(c)})
+		_, err := acquireLock(t, m, "/a", want(c))
 		e := code(t, err, lockapi.CodeLockHeld)
 		if n := jsonSize(t, e); n > lockapi.MaxRefusalMeta+102*shortItem || len(e.Holders) != lockapi.MaxRefusalHolders || e.MoreHolders != 201 ||
 			!strings.Contains(e.Detail, "and by 300 more") {

@@ -16,8 +16,7 @@ func TestLargeResultsAreRefused(t *testing.T) {
 		s := sessionOfCaller(t, m, lockapi.PrincipalRoot)
 		write := func(content string) {
 			t.Helper()
-			_, err := m.WriteFile(t.Context(), new(root(WriteAt)), &lockapi.WriteFile{Path: "/p/f", Content: []byte(content)})
-			must(t, err)
+			must(t, second(m.WriteFile(t.Context(), new(root(WriteAt)), &lockapi.WriteFile{Path: "/p/f", Content: []byte(content)})))
 		}
 		write(strings.Repeat("x", lockapi.MaxFileBytes))
 		get := lockapi.Operation{Get: &lockapi.FileOperation{Path: "/p/f"}}
@@ -53,8 +52,7 @@ func TestListsEndAtABound(t *testing.T) {
 			members = append(members, fmt.Sprintf("user:%s%04d", strings.Repeat("\"", 200), i))
 		}
 		for i := range 5 {
-			_, err := m.PutGroup(t.Context(), new(root(Operate)), &lockapi.PutGroup{Name: fmt.Sprint(i), GroupMembers: lockapi.GroupMembers{Members: members}})
-			must(t, err)
+			must(t, second(m.PutGroup(t.Context(), new(root(Operate)), &lockapi.PutGroup{Name: fmt.Sprint(i), GroupMembers: lockapi.GroupMembers{Members: members}})))
 		}
 		var names []string
 		for page, after := 0, ""; ; page++ {

@@ -6,16 +6,14 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/state"
 )
 
 // ruled is a cell with quotas and access, in which user:a administers /p.
 func ruled(t *testing.T, q Quotas, f func(t *testing.T, m *Master, n *node)) {
 	t.Helper()
 	withQuotas(t, q, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): state.Level} })
-		_, err := m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})
-		must(t, err)
+		know(c)
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
 		must(t, putRule(t, m, lockapi.PrincipalRoot, "/p", lockapi.AccessLists{Admin: []string{"user:a"}, Write: []string{"user:a"}}))
 		f(t, m, n)
 	})
@@ -54,8 +52,7 @@ func TestRulesCountInBytes(t *testing.T) {
 		if err != nil || !done.Deleted || n.State().Policy().RuleCount() != 2 {
 			t.Errorf("%+v, %v, %d rules", done, err, n.State().Policy().RuleCount())
 		}
-		_, err = m.WriteFile(t.Context(), new(root(WriteAt)), &lockapi.WriteFile{Path: "/p/f", Content: make([]byte, most/2)})
-		must(t, err)
+		must(t, second(m.WriteFile(t.Context(), new(root(WriteAt)), &lockapi.WriteFile{Path: "/p/f", Content: make([]byte, most/2)})))
 	})
 }
 

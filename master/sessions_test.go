@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/state"
 )
 
 // alive measures how long a session lives from now on, to a hundredth of a
@@ -144,40 +143,10 @@ func TestKeepaliveDoesNotRevive(t *testing.T) {
 		if _, ok := n.State().Session(id); !ok {
 			t.Fatal("expired already: the test shows nothing")
 		}
-		_, err := keepalive1(m, id, 0, 0)
-		code(t, err, lockapi.CodeSessionNotFound)
+		code(t, second(keepalive1(m, id, 0, 0)), lockapi.CodeSessionNotFound)
 		if _, ok := n.State().Session(id); ok {
 			t.Error("session_not_found before the session ended")
 		}
-	})
-}
-
-func TestKeepaliveOfAnUnknownSession(t *testing.T) {
-	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		_, err := keepalive1(m, "nobody", time.Minute, 0)
-		code(t, err, lockapi.CodeSessionNotFound)
-	})
-}
-
-// TestKeepaliveNeedsTheLease: without it nothing is promised, and the answer is
-// from the office in which the call began.
-func TestKeepaliveNeedsTheLease(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		n := c.office("r1")
-		id := newSession(t, n.master, time.Minute)
-		c.cutOff("r1", true)
-		pass(3 * time.Second)
-		answer := make(chan error, 1)
-		go func() { _, err := keepalive1(n.master, id, 0, 0); answer <- err }()
-		pass(time.Second)
-		select {
-		case err := <-answer:
-			t.Fatalf("answered without a lease: %v", err)
-		default:
-		}
-		c.office("r2")
-		c.cutOff("r1", false)
-		code(t, <-answer, lockapi.CodeNoMaster)
 	})
 }
 
@@ -202,13 +171,11 @@ func TestKeepaliveRightBehindTheOpening(t *testing.T) {
 func granted202(t *testing.T, m *Master, path, a, b string) {
 	t.Helper()
 	mustHold(t, m, path, want(a))
-	g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(b, queueing)})
+	g, err := acquireLock(t, m, path, want(b, queueing))
 	if err != nil || g.State != lockapi.StateQueued || g.Position != 1 {
 		t.Fatalf("queue: %+v, %v", g, err)
 	}
-	if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: path, Session: a}); err != nil || !r.Released {
-		t.Fatalf("release: %+v, %v", r, err)
-	}
+	releaseLock(t, m, path, a)
 }
 
 // TestEventsComeAgainUntilAcknowledged, to every keepalive that waits.
@@ -264,9 +231,7 @@ func TestNextOfficeTellsAgain(t *testing.T) {
 			if to == "r3" {
 				m = c.office(to).master
 			}
-			if k, err := keepalive1(m, b, 0, k.Events[0].Seq); err != nil || len(k.Events) != 0 {
-				t.Errorf("acknowledged to %s: %+v, %v", to, k, err)
-			}
+			wantEvents(t, m, b, k.Events[0].Seq, 0)
 		}
 	})
 }
@@ -278,9 +243,7 @@ func TestAcknowledgementCountsForWhatWasShown(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		call, place := placed(t, n, "/a", want(b, queueing, waiting(time.Minute)))
-		if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || !r.Released {
-			t.Fatalf("release: %+v, %v", r, err)
-		}
+		releaseLock(t, m, "/a", a)
 		granted202(t, m, "/b", a, b)
 		first, err := keepalive1(m, b, 0, 0)
 		if err != nil || len(first.Events) != 1 || first.Events[0].Path != "/b" {
@@ -291,9 +254,7 @@ func TestAcknowledgementCountsForWhatWasShown(t *testing.T) {
 		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 1 || k.Events[0].Path != "/a" || k.Events[0].Seq > ack {
 			t.Errorf("%+v, %v; want the earlier grant, reported late", k, err)
 		}
-		if k, err := keepalive1(m, b, 0, ack); err != nil || len(k.Events) != 0 {
-			t.Errorf("acknowledged: %+v, %v", k, err)
-		}
+		wantEvents(t, m, b, ack, 0)
 	})
 }
 
@@ -329,31 +290,22 @@ type writer func()
 
 func (w writer) Write(p []byte) (int, error) { w(); return len(p), nil }
 
-func TestReleaseDropsTheEvent(t *testing.T) {
-	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
-		granted202(t, m, "/a", a, b)
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b})))
-		if k, err := keepalive1(m, b, 0, 0); err != nil || len(k.Events) != 0 {
-			t.Errorf("%+v, %v", k, err)
-		}
-	})
-}
-
-// TestNoEventWithoutA202: a grant that a call returned is no event.
+// TestNoEventWithoutA202: a grant that a call returned is no event. Nor is a
+// grant that was released.
 func TestNoEventWithoutA202(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
-		a, b := newSession(t, m, time.Minute), newSession(t, m, time.Minute)
+		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		call := begin(t.Context(), m, "/a", want(b, queueing, waiting(time.Minute)))
 		call.running(t)
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+		releaseLock(t, m, "/a", a)
 		if g := call.answered(t); g.err != nil || g.grant.State != lockapi.StateHeld {
 			t.Fatalf("%+v, %v", g.grant, g.err)
 		}
-		if k, err := keepalive1(m, b, 0, 0); err != nil || len(k.Events) != 0 {
-			t.Errorf("%+v, %v", k, err)
-		}
+		wantEvents(t, m, b, 0, 0)
+		granted202(t, m, "/b", a, b)
+		releaseLock(t, m, "/b", b)
+		wantEvents(t, m, b, 0, 0)
 	})
 }
 
@@ -395,8 +347,7 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("again: %+v, %v, %d commands", again, err, n.commands()-before)
 		}
 		r.TTLMS = 6000
-		_, err = open("k", r)
-		code(t, err, lockapi.CodeConflict)
+		code(t, second(open("k", r)), lockapi.CodeConflict)
 		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: first.ID}))
 		if other, err := open("k", r); err != nil || other.ID == first.ID {
 			t.Errorf("after its session: %+v, %v", other, err)
@@ -410,7 +361,7 @@ func TestSessionIsShown(t *testing.T) {
 		a, b := newSession(t, m, 10*time.Second), newSession(t, m, time.Minute)
 		mustHold(t, m, "/a", want(a))
 		mustHold(t, m, "/b", want(b))
-		must(t, second(m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/b", LockRequest: want(a, queueing, handle("h"))})))
+		must(t, second(acquireLock(t, m, "/b", want(a, queueing, handle("h")))))
 		pass(3 * time.Second)
 		s, err := m.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: a})
 		if err != nil || len(s.Holds) != 1 || len(s.Waits) != 1 || s.Waits[0].Handle != "h" || s.Waits[0].Position != 1 {
@@ -422,8 +373,7 @@ func TestSessionIsShown(t *testing.T) {
 		if s, err := m.GetSession(t.Context(), &Read{Stale: true}, &lockapi.GetSession{Session: a}); err != nil || s.LeaseRemainingMS != nil {
 			t.Errorf("stale: %+v, %v", s, err)
 		}
-		_, err = m.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: "nobody"})
-		code(t, err, lockapi.CodeSessionNotFound)
+		code(t, second(m.GetSession(t.Context(), &Read{}, &lockapi.GetSession{Session: "nobody"})), lockapi.CodeSessionNotFound)
 		var ids []string
 		for after := ""; ; {
 			page, err := m.ListSessions(t.Context(), &Read{}, &lockapi.ListSessions{After: after, Limit: 1})
@@ -446,8 +396,7 @@ func TestCallsWithoutAMaster(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.node("r1").master
 		began := time.Now()
-		_, err := m.Locate(t.Context())
-		code(t, err, lockapi.CodeNoMaster)
+		code(t, second(m.Locate(t.Context())), lockapi.CodeNoMaster)
 		if d := time.Since(began); d != 1200*time.Millisecond {
 			t.Errorf("patience of %v", d)
 		}
@@ -460,7 +409,7 @@ func TestCallsWithoutAMaster(t *testing.T) {
 			"close":     func() error { return m.CloseSession(ctx, &Caller{}, &lockapi.CloseSession{Session: "s"}) },
 			"keepalive": func() error { _, err := keepalive1(m, "s", 0, 0); return err },
 			"acquire": func() error {
-				_, err := m.AcquireLock(ctx, &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want("s")})
+				_, err := acquireLock(t, m, "/a", want("s"))
 				return err
 			},
 			"release": func() error {
@@ -495,9 +444,7 @@ func TestCallsWithoutAMaster(t *testing.T) {
 func TestLossComesAgainUntilAcknowledged(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
-		c.set(func(f *fakeConf) {
-			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): state.Level}
-		})
+		know(c)
 		pass(time.Minute) // until the cell's level is raised
 		a := newSession(t, m, time.Minute)
 		g := mustHold(t, m, "/a", want(a))
@@ -528,9 +475,7 @@ func TestLossComesAgainUntilAcknowledged(t *testing.T) {
 			t.Fatalf("release: %+v, %v", r, err)
 		}
 		mustHold(t, m, "/a", want(a))
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
-		if k, err := keepalive1(m, a, 0, seq); err != nil || len(k.Events) != 0 {
-			t.Errorf("after the session's own release: %+v, %v", k.Events, err)
-		}
+		releaseLock(t, m, "/a", a)
+		wantEvents(t, m, a, seq, 0)
 	})
 }

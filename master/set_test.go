@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/replica/state"
 )
 
 func with(paths ...string) func(*lockapi.LockRequest) {
@@ -20,7 +19,7 @@ func TestSetsAreGrantedTogether(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/b", want(a))
 		before := n.commands()
-		_, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, with("/b", "/c"))})
+		_, err := acquireLock(t, m, "/a", want(b, with("/b", "/c")))
 		if e := code(t, err, lockapi.CodeLockHeld); len(e.Holders) != 1 || e.Detail != `lock "/b" is held by a session without a name with token 1` {
 			t.Errorf("refused with %v", e)
 		}
@@ -31,10 +30,8 @@ func TestSetsAreGrantedTogether(t *testing.T) {
 		call.running(t)
 		twin := begin(t.Context(), m, "/c", want(b, with("/a", "/b"), waiting(time.Minute)))
 		twin.running(t)
-		if waits(n) != 3 {
-			t.Fatalf("%d waits, want 3", waits(n))
-		}
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/b", Session: a})))
+		wantWaits(t, n, 3)
+		releaseLock(t, m, "/b", a)
 		got := call.answered(t).grant
 		if got.Path != "/a" || got.Token == 0 || len(got.With) != 2 || got.With[0].Path != "/b" || got.With[1].Path != "/c" {
 			t.Errorf("granted %+v", got)
@@ -42,9 +39,8 @@ func TestSetsAreGrantedTogether(t *testing.T) {
 		if again := twin.answered(t).grant; again.Path != "/c" || again.Token != got.With[1].Token || again.With[0].Token != got.Token {
 			t.Errorf("granted %+v to the same request in another order", again)
 		}
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/b", Session: b})))
-		_, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, with("/b"))})
-		code(t, err, lockapi.CodeConflict)
+		releaseLock(t, m, "/b", b)
+		code(t, second(acquireLock(t, m, "/a", want(b, with("/b")))), lockapi.CodeConflict)
 	})
 }
 
@@ -59,7 +55,7 @@ func TestSetInTheMomentOfTheBreak(t *testing.T) {
 			r := want(b, waiting(time.Minute), with("/b", "/c"))
 			r.Queue = kept
 			call, place := placed(t, n, "/a", r)
-			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+			releaseLock(t, m, "/a", a)
 			call.breakOff(place)
 			pass(5 * fakeDelay)
 			k, err := keepalive1(m, b, 0, 0)
@@ -88,7 +84,7 @@ func TestSetOfAnEarlierOffice(t *testing.T) {
 			n := c.office("r1")
 			a, b := two(t, n.master)
 			mustHold(t, n.master, "/b", want(a))
-			go n.master.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, with("/b"), waiting(time.Minute))})
+			go acquireLock(t, n.master, "/a", want(b, with("/b"), waiting(time.Minute)))
 			pass(time.Second)
 			next := c.office("r2")
 			var call *acquiring
@@ -131,20 +127,9 @@ func TestSetsWaitForTheirLevel(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift, Level: 5}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
 		a := newSession(t, n.master, time.Hour)
-		_, err := n.master.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(a, with("/b"))})
-		code(t, err, lockapi.CodeConflict)
+		code(t, second(acquireLock(t, n.master, "/a", want(a, with("/b")))), lockapi.CodeConflict)
 		if n.State().LockCount() != 0 {
 			t.Error("a lock was granted")
-		}
-	})
-}
-
-// know makes all members report the latest level.
-func know(c *fakeCell) {
-	c.set(func(f *fakeConf) {
-		f.level = map[string]uint64{}
-		for _, n := range c.nodes {
-			f.level[founder(n.id)] = state.Level
 		}
 	})
 }
@@ -155,16 +140,10 @@ func TestEmptySet(t *testing.T) {
 		know(c)
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
-		r := want(b, with())
-		r.With = []string{}
-		r.Queue = true
-		g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: r})
-		if err != nil || g.State != lockapi.StateQueued {
-			t.Errorf("first: %+v, %v", g, err)
-		}
-		g, err = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: r})
-		if err != nil || g.State != lockapi.StateQueued {
-			t.Errorf("again: %+v, %v", g, err)
+		for range 2 {
+			if g, err := acquireLock(t, m, "/a", want(b, queueing, with([]string{}...))); err != nil || g.State != lockapi.StateQueued {
+				t.Errorf("%+v, %v", g, err)
+			}
 		}
 	})
 }
@@ -203,62 +182,38 @@ func TestRefusedSetDeliversNothing(t *testing.T) {
 	})
 }
 
-// TestSetTimesOutOnce: two copies of a request for several locks, in the same order or
-// another, time out together. The last one ends the wait.
-func TestSetTimesOutOnce(t *testing.T) {
-	for _, other := range [][]string{{"/x", "/y"}, {"/y", "/x"}} {
-		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-			know(c)
-			a, b := two(t, m)
-			mustHold(t, m, "/x", want(a))
-			first, seq := placed(t, n, "/x", want(b, with("/y"), waiting(time.Minute)))
-			second := newAcquire(first.o, &Caller{}, &lockapi.AcquireLock{Path: other[0], LockRequest: want(b, with(other[1]), waiting(time.Minute))})
-			second.enter()
-			for _, q := range []*acquire{first, second} {
-				q.o.mu.Lock()
-				q.claim.wait, q.with[0].claim.wait = seq, seq
-				q.o.mu.Unlock()
-			}
-			_, e1 := first.timedOut(seq, 0)
-			_, e2 := second.timedOut(seq, 0)
-			if waits(n) != 0 {
-				t.Errorf("second call names %v: both refused with %q and %q, but %d waits are in the queues", other, e1, e2, waits(n))
-			}
-			first.exit()
-			second.exit()
-			pass(5 * fakeDelay)
-		})
-	}
-}
-
-// TestSetIsForbiddenOnce: two copies of a request for several locks are refused
-// together. The last one ends the kept position.
-func TestSetIsForbiddenOnce(t *testing.T) {
-	for _, other := range [][]string{{"/x", "/y"}, {"/y", "/x"}} {
-		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
-			know(c)
-			a, b := two(t, m)
-			mustHold(t, m, "/x", want(a))
-			r := want(b, with("/y"), waiting(time.Minute))
-			r.Queue = true
-			first, seq := placed(t, n, "/x", r)
-			r.With = other[1:]
-			second := newAcquire(first.o, &Caller{}, &lockapi.AcquireLock{Path: other[0], LockRequest: r})
-			second.enter()
-			for _, q := range []*acquire{first, second} {
-				q.o.mu.Lock()
-				q.claim.wait, q.with[0].claim.wait = seq, seq
-				q.o.mu.Unlock()
-			}
-			refusal := lockapi.Errorf(lockapi.CodeUnauthenticated, "revoked")
-			_, e1 := first.forbidden(seq, refusal)
-			_, e2 := second.forbidden(seq, refusal)
-			first.exit()
-			second.exit()
-			pass(time.Minute)
-			if waits(n) != 0 {
-				t.Errorf("second call names %v: both refused with %v and %v, but %d waits are in the queues a minute later", other, e1, e2, waits(n))
-			}
-		})
+// TestSetEndsOnce: two copies of a request for several locks, in the same order or
+// another, time out together or are refused together. The last one ends the wait.
+func TestSetEndsOnce(t *testing.T) {
+	refusal := lockapi.Errorf(lockapi.CodeUnauthenticated, "revoked")
+	for name, end := range map[string]func(q *acquire, seq uint64) error{
+		"in time":   func(q *acquire, seq uint64) error { return second(q.timedOut(seq, 0)) },
+		"forbidden": func(q *acquire, seq uint64) error { return second(q.forbidden(seq, refusal)) },
+	} {
+		for _, other := range [][]string{{"/x", "/y"}, {"/y", "/x"}} {
+			one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+				know(c)
+				a, b := two(t, m)
+				mustHold(t, m, "/x", want(a))
+				r := want(b, with("/y"), waiting(time.Minute))
+				r.Queue = name == "forbidden" // a kept position
+				one, seq := placed(t, n, "/x", r)
+				r.With = other[1:]
+				twin := newAcquire(one.o, &Caller{}, &lockapi.AcquireLock{Path: other[0], LockRequest: r})
+				twin.enter()
+				for _, q := range []*acquire{one, twin} {
+					q.o.mu.Lock()
+					q.claim.wait, q.with[0].claim.wait = seq, seq
+					q.o.mu.Unlock()
+				}
+				e1, e2 := end(one, seq), end(twin, seq)
+				one.exit()
+				twin.exit()
+				pass(time.Minute)
+				if waits(n) != 0 {
+					t.Errorf("%s, the second call names %v: %v and %v, but %d waits are in the queues", name, other, e1, e2, waits(n))
+				}
+			})
+		}
 	}
 }

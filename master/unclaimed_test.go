@@ -32,9 +32,7 @@ func heir(t *testing.T, c *fakeCell, ttl time.Duration) (next *Master, a, b stri
 	next = c.office("r2").master
 	code(t, call.answered(t).err, lockapi.CodeOutcomeUnknown)
 	pass(time.Second)
-	if r, err := next.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || !r.Released {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	releaseLock(t, next, "/a", a)
 	return next, a, b
 }
 
@@ -79,7 +77,7 @@ func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 			shown, _ := holdOf(t, next, b, "/a")
 			q := want(b)
 			q.Mode = mode
-			g, err := next.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: q})
+			g, err := acquireLock(t, next, "/a", q)
 			if mode == lockapi.Shared {
 				code(t, err, lockapi.CodeConflict)
 			} else if err != nil || g.Token != shown.Token {
@@ -102,9 +100,7 @@ func TestClaimedGrantIsThePairsOwn(t *testing.T) {
 func TestUnclaimedGrantCanBeGivenBack(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		next, a, b := heir(t, c, time.Hour)
-		if r, err := next.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil || !r.Released {
-			t.Fatalf("%+v, %v", r, err)
-		}
+		releaseLock(t, next, "/a", b)
 		g := mustHold(t, next, "/a", want(a))
 		pass(10 * time.Second)
 		if h, ok := holdOf(t, next, a, "/a"); !ok || h.Token != g.Token || h.UnclaimedMS != 0 {
@@ -124,7 +120,7 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 		granted202(t, m, "/kept", a, b)
 		mustHold(t, m, "/waited", want(a))
 		call := begin(t.Context(), m, "/waited", want(b, waiting(time.Minute)))
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/waited", Session: a})))
+		releaseLock(t, m, "/waited", a)
 		must(t, call.answered(t).err)
 		for _, to := range []string{"r1", "r2"} {
 			if to != "r1" {
@@ -159,9 +155,7 @@ func TestGrantIsUnclaimedUntilItsCallIsAnswered(t *testing.T) {
 			a, b := two(t, m)
 			mustHold(t, m, "/a", want(a))
 			call, place := placed(t, n, "/a", want(b, waiting(time.Minute)))
-			if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a}); err != nil || !r.Released {
-				t.Fatalf("%+v, %v", r, err)
-			}
+			releaseLock(t, m, "/a", a)
 			if h, ok := holdOf(t, m, b, "/a"); !ok || h.UnclaimedMS != 1 {
 				t.Errorf("granted and undelivered: %v, %+v", ok, h)
 			}

@@ -31,7 +31,7 @@ func TestVitals(t *testing.T) {
 		g := mustHold(t, m, "/a", want(holder))
 		got := make(chan lockapi.Grant)
 		go func() {
-			g, err := m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(waiter, waiting(time.Minute))})
+			g, err := acquireLock(t, m, "/a", want(waiter, waiting(time.Minute)))
 			if err != nil {
 				t.Error(err)
 			}

@@ -8,21 +8,23 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// TestTwoCallsForOneClaim share one queue position: it lasts as long as one of
-// them waits, and both return the grant.
-func TestTwoCallsForOneClaim(t *testing.T) {
+// TestCallsForOneClaim share one queue position: it lasts as long as one of them
+// waits, whether the others time out or break off. All others return the grant.
+func TestCallsForOneClaim(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
+		ctx, leave := context.WithCancel(t.Context())
 		short := begin(t.Context(), m, "/a", want(b, waiting(time.Second)))
+		broken := begin(ctx, m, "/a", want(b, waiting(time.Minute)))
 		long := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
 		longer := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
 		pass(time.Second)
 		code(t, short.answered(t).err, lockapi.CodeLockHeld)
-		if waits(n) != 1 {
-			t.Fatalf("%d waits", waits(n))
-		}
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+		leave()
+		broken.answered(t)
+		wantWaits(t, n, 1)
+		releaseLock(t, m, "/a", a)
 		one, other := long.answered(t), longer.answered(t)
 		if one.err != nil || other.err != nil || one.grant.Token != other.grant.Token {
 			t.Errorf("%+v %v, %+v %v", one.grant, one.err, other.grant, other.err)
@@ -60,16 +62,14 @@ func TestCallsOfOnePairThatEndTogether(t *testing.T) {
 						cancel()
 					case "conflict": // a call for another mode outlasts them
 						go cancel()
-						_, _ = m.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0), waiting(time.Second))})
+						_, _ = acquireLock(t, m, "/a", want(b, shared(0), waiting(time.Second)))
 					}
 					cancel()
 					for _, c := range calls {
 						c.answered(t)
 					}
 					pass(5 * fakeDelay)
-					if w := waits(n); w != 0 {
-						t.Fatalf("%d waits stay in the queue with no call", w)
-					}
+					wantWaits(t, n, 0)
 				}
 			})
 		})
@@ -89,7 +89,7 @@ func TestBrokenWaiterLeaves(t *testing.T) {
 				cancel()
 			} else {
 				go func() { pass(race); cancel() }()
-				must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+				releaseLock(t, m, "/a", a)
 			}
 			told := call.answered(t).err == nil
 			pass(5 * fakeDelay)
@@ -97,9 +97,7 @@ func TestBrokenWaiterLeaves(t *testing.T) {
 			if held != told {
 				t.Errorf("break %v after the release: answered %v, holds %v", race, told, held)
 			}
-			if waits(n) != 0 {
-				t.Errorf("break %v after the release: it stays in the queue", race)
-			}
+			wantWaits(t, n, 0)
 			cancel()
 			for _, s := range []string{a, b} {
 				must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: s})))
@@ -126,28 +124,8 @@ func TestRetryBehindABreakIsNotUndone(t *testing.T) {
 			if h, ok := n.State().HoldByToken("/a", again.Token); !ok || h.Session != b {
 				t.Fatalf("retry %d: got token %d, which is not held", i, again.Token)
 			}
-			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b})))
+			releaseLock(t, m, "/a", b)
 			cancel()
-		}
-	})
-}
-
-// TestBrokenCallOfAPairWithAnother leaves the position to the other call.
-func TestBrokenCallOfAPairWithAnother(t *testing.T) {
-	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-		a, b := two(t, m)
-		mustHold(t, m, "/a", want(a))
-		ctx, cancel := context.WithCancel(t.Context())
-		broken := begin(ctx, m, "/a", want(b, waiting(time.Minute)))
-		stays := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
-		cancel()
-		broken.answered(t)
-		if waits(n) != 1 {
-			t.Fatalf("%d waits", waits(n))
-		}
-		must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
-		if g := stays.answered(t); g.err != nil {
-			t.Error(g.err)
 		}
 	})
 }
@@ -167,7 +145,7 @@ func TestBrokenCallOfAKeptPlace(t *testing.T) {
 			} else {
 				go func() { pass(race); cancel() }()
 			}
-			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+			releaseLock(t, m, "/a", a)
 			told := call.answered(t).err == nil
 			k, err := keepalive1(m, b, 0, 0)
 			if err != nil || (len(k.Events) == 1) == told {
@@ -175,22 +153,6 @@ func TestBrokenCallOfAKeptPlace(t *testing.T) {
 			}
 			cancel()
 			must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}))
-		}
-	})
-}
-
-// TestDeleteOfAWaitAnswersItsCall with 423, at once.
-func TestDeleteOfAWaitAnswersItsCall(t *testing.T) {
-	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
-		a, b := two(t, m)
-		mustHold(t, m, "/a", want(a))
-		call := begin(t.Context(), m, "/a", want(b, waiting(time.Minute)))
-		if r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: b}); err != nil || !r.Released {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		code(t, call.answered(t).err, lockapi.CodeLockHeld)
-		if waits(n) != 0 {
-			t.Error("it stays in the queue")
 		}
 	})
 }
@@ -223,7 +185,7 @@ func TestOrphanedWaits(t *testing.T) {
 				code(t, lost.answered(t).err, lockapi.CodeOutcomeUnknown)
 				pass(time.Second)
 				if tc.granted {
-					must(t, second(n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+					releaseLock(t, n.master, "/a", a)
 				}
 				if tc.back {
 					ctx, cancel := context.WithCancel(t.Context())
@@ -255,10 +217,9 @@ func TestOrphanAskedForOtherwise(t *testing.T) {
 			begin(t.Context(), old.master, "/a", want(b, waiting(10*time.Minute)))
 			n := c.office("r2")
 			if granted {
-				must(t, second(n.master.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+				releaseLock(t, n.master, "/a", a)
 			}
-			_, err := n.master.AcquireLock(t.Context(), &Caller{}, &lockapi.AcquireLock{Path: "/a", LockRequest: want(b, shared(0))})
-			code(t, err, lockapi.CodeConflict)
+			code(t, second(acquireLock(t, n.master, "/a", want(b, shared(0)))), lockapi.CodeConflict)
 			pass(orphanGrace + time.Second)
 			if waits(n) != 0 || (holder(n.State(), "/a") == b) != granted {
 				t.Errorf("granted %v: %d waits, held by %q", granted, waits(n), holder(n.State(), "/a"))
@@ -313,7 +274,7 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 			r := want(b, waiting(time.Minute))
 			r.Queue = kept
 			call, place := placed(t, n, "/a", r)
-			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})))
+			releaseLock(t, m, "/a", a)
 			call.breakOff(place)
 			o := call.o
 			pass(5 * fakeDelay)
