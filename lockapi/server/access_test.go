@@ -23,66 +23,50 @@ import (
 // TestBadAccessInput: invalid input is refused with the name of the field, and
 // never ignored.
 func TestBadAccessInput(t *testing.T) {
-	n := startMaster(t, nil)
 	long := strings.Repeat("x", lockapi.MaxPrincipalName+1)
 	many := strings.TrimSuffix(strings.Repeat(`"*",`, lockapi.MaxAccessEntries+1), ",")
-	for _, c := range []struct{ method, path, body, field string }{
-		{"PUT", "/v1/access/rules/a", `{"path":"/a"}`, "path"},
-		{"PUT", "/v1/access/rules/a", `{"Read":[]}`, "Read"},
-		{"PUT", "/v1/access/rules/a", `{"read":null}`, "read"},
-		{"PUT", "/v1/access/rules/a", `{"read":"*"}`, "read"},
-		{"PUT", "/v1/access/rules/a", `{"read":[],"read":[]}`, "read"},
-		{"PUT", "/v1/access/rules/a", `{"lock":["*","a"]}`, "lock[1]"},
-		{"PUT", "/v1/access/rules/a", `{"write":["user:"]}`, "write[0]"},
-		{"PUT", "/v1/access/rules/a", `{"admin":["user:a\n"]}`, "admin[0]"},
-		{"PUT", "/v1/access/rules/a", `{"admin":["group:a/b"]}`, "admin[0]"},
-		{"PUT", "/v1/access/rules/a", `{"admin":["User:a"]}`, "admin[0]"},
-		{"PUT", "/v1/access/rules/a", `{"admin":["user:` + long + `"]}`, "admin[0]"},
-		{"PUT", "/v1/access/rules/a", `{"read":[` + many + `]}`, "read"},
-		{"PUT", "/v1/access/rules/a", `{} {}`, "body"},
-		{"PUT", "/v1/access/rules/a/", `{}`, "path"},
-		{"PUT", "/v1/access/rules/a%2F", `{}`, "path"},
-		{"PUT", "/v1/access/rules//", `{}`, "path"},
-		{"DELETE", "/v1/access/rules", "", "prefix"},
-		{"DELETE", "/v1/access/rules?prefix=/a", "", "prefix"},
-		{"DELETE", "/v1/access/rules?prefix=//", "", "prefix"},
-		{"PUT", "/v1/access/rules/a?x=1", `{}`, "x"},
-		{"GET", "/v1/access/rules?limit=0", "", "limit"},
-		{"GET", "/v1/access/rules?prefix=foo", "", "prefix"},
-		{"GET", "/v1/access/check", "", "path"},
-		{"GET", "/v1/access/check?path=a", "", "path"},
-		{"GET", "/v1/access/check?path=/a&principal=", "", "principal"},
-		{"GET", "/v1/access/check?path=/a&principal=group:a", "", "principal"},
-		{"GET", "/v1/access/check?path=/a&principal=*", "", "principal"},
-		{"PUT", "/v1/access/groups/g", `{}`, "members"},
-		{"PUT", "/v1/access/groups/g", ``, "members"},
-		{"PUT", "/v1/access/groups/g", `{"members":["*"]}`, "members[0]"},
-		{"PUT", "/v1/access/groups/g", `{"members":["anonymous"]}`, "members[0]"},
-		{"PUT", "/v1/access/groups/g%2Fh", `{"members":[]}`, "name"},
-		{"PUT", "/v1/access/groups/g%00", `{"members":[]}`, "name"},
-		{"PUT", "/v1/access/groups/" + long, `{"members":[]}`, "name"},
-		{"PUT", "/v1/access/cell", `{"operate":["x"]}`, "operate[0]"},
-		{"PUT", "/v1/access/cell", `{"admin":[]}`, "admin"},
-		{"POST", "/v1/access/tokens", ``, "principal"},
-		{"POST", "/v1/access/tokens", `{"principal":"group:a"}`, "principal"},
-		{"POST", "/v1/access/tokens", `{"principal":"anonymous"}`, "principal"},
-		{"POST", "/v1/access/tokens", `{"principal":"user:a","ttl_ms":-1}`, "ttl_ms"},
-		{"POST", "/v1/access/tokens", `{"principal":"user:a","ttl_ms":99999999999999}`, "ttl_ms"},
-		{"POST", "/v1/access/tokens", `{"principal":"user:a","note":"` + strings.Repeat("x", lockapi.MaxTokenNote+1) + `"}`, "note"},
-		{"POST", "/v1/access/tokens", `{"principal":"user:a","token_sha256":"ab"}`, "token_sha256"},
-		{"POST", "/v1/access/tokens", `{"principal":"user:a","token_sha256":"` + strings.Repeat("g", 64) + `"}`, "token_sha256"},
-		{"POST", "/v1/access/tokens", `{"principal":"user:a","token":"stout_x"}`, "token"},
-		{"POST", "/v1/access/enable", `{"token":"stout_x"}`, "token"},
-		{"POST", "/v1/access/disable", `{"x":1}`, "x"},
-	} {
-		got := call(t, c.method, n.url+c.path, c.body)
-		if got.status != http.StatusBadRequest || got.problem(t).Field != c.field {
-			t.Errorf("%s %s %.80s: %d %.200s; want field %q", c.method, c.path, c.body, got.status, got.body, c.field)
-		}
-	}
-	if made := n.made(); len(made) != 0 {
-		t.Errorf("calls %q were made", made)
-	}
+	refuse(t, []refusals{
+		{"path", `PUT /v1/access/rules/a {"path":"/a"}`, nil},
+		{"Read", `PUT /v1/access/rules/a {"Read":[]}`, nil},
+		{"read", "PUT /v1/access/rules/a ", []string{`{"read":null}`, `{"read":"*"}`, `{"read":[],"read":[]}`}},
+		{"lock[1]", `PUT /v1/access/rules/a {"lock":["*","a"]}`, nil},
+		{"write[0]", `PUT /v1/access/rules/a {"write":["user:"]}`, nil},
+		{"admin[0]", "PUT /v1/access/rules/a ", []string{
+			`{"admin":["user:a\n"]}`, `{"admin":["group:a/b"]}`, `{"admin":["User:a"]}`,
+			`{"admin":["user:` + long + `"]}`,
+		}},
+		{"read", `PUT /v1/access/rules/a {"read":[` + many + "]}", nil},
+		{"body", "PUT /v1/access/rules/a {} {}", nil},
+		{"path", "PUT /v1/access/rules/", []string{"a/ {}", "a%2F {}", "/ {}"}},
+		{"prefix", "DELETE /v1/access/", []string{"rules", "rules?prefix=/a", "rules?prefix=//"}},
+		{"x", "PUT /v1/access/rules/a?x=1 {}", nil},
+		{"limit", "GET /v1/access/rules?limit=0", nil},
+		{"prefix", "GET /v1/access/rules?prefix=foo", nil},
+		{"path", "GET /v1/access/", []string{"check", "check?path=a"}},
+		{"principal", "GET /v1/access/check?path=/a&principal=", []string{"", "group:a", "*"}},
+		{"members", "PUT /v1/access/groups/", []string{"g {}", "g"}},
+		{"members[0]", "PUT /v1/access/groups/g ", []string{`{"members":["*"]}`, `{"members":["anonymous"]}`}},
+		{"name", "PUT /v1/access/groups/", []string{
+			`g%2Fh {"members":[]}`, `g%00 {"members":[]}`, long + ` {"members":[]}`,
+		}},
+		{"operate[0]", `PUT /v1/access/cell {"operate":["x"]}`, nil},
+		{"admin", `PUT /v1/access/cell {"admin":[]}`, nil},
+		{"principal", "POST /v1/access/", []string{
+			"tokens", `tokens {"principal":"group:a"}`, `tokens {"principal":"anonymous"}`,
+		}},
+		{"ttl_ms", "POST /v1/access/tokens ", []string{
+			`{"principal":"user:a","ttl_ms":-1}`, `{"principal":"user:a","ttl_ms":99999999999999}`,
+		}},
+		{"note", `POST /v1/access/tokens {"principal":"user:a","note":"` + strings.Repeat("x", lockapi.MaxTokenNote+1) + `"}`, nil},
+		{"token_sha256", "POST /v1/access/tokens ", []string{
+			`{"principal":"user:a","token_sha256":"ab"}`,
+			`{"principal":"user:a","token_sha256":"` + strings.Repeat("g", 64) + `"}`,
+		}},
+		{"token", "POST /v1/access/", []string{
+			`tokens {"principal":"user:a","token":"stout_x"}`, `enable {"token":"stout_x"}`,
+		}},
+		{"x", `POST /v1/access/disable {"x":1}`, nil},
+	}, startMaster(t, nil))
 }
 
 // TestBadCredentials: every route that reads credentials refuses bad ones, even

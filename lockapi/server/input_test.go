@@ -31,261 +31,187 @@ func line(t *testing.T, n *node, method, target, body string) reply {
 	return raw(t, n, method, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body))
 }
 
-const (
-	sessions = "POST /v1/sessions"
-	alive    = "POST /v1/sessions/s1/keepalive"
-	lockA    = "PUT /v1/locks/a"
-)
+// refusals are calls with one violation of the contract each, and the field that
+// the answer names. A call is the common beginning and a rest: a method, a target,
+// and then either a space and a body or a line feed and headers.
+type refusals struct {
+	field, begin string
+	rest         []string // nil for the beginning alone
+}
 
+// refuse checks that each replica refuses each call, before it has any effect.
+func refuse(t *testing.T, table []refusals, nodes ...*node) {
+	t.Helper()
+	for _, c := range table {
+		if c.rest == nil {
+			c.rest = []string{""}
+		}
+		for _, rest := range c.rest {
+			method, target, _ := strings.Cut(c.begin+rest, " ")
+			headers, body := "", ""
+			if i := strings.IndexAny(target, " \n"); i >= 0 && target[i] == ' ' {
+				target, body = target[:i], target[i+1:]
+			} else if i >= 0 {
+				target, headers = target[:i], target[i+1:]+"\r\n"
+			}
+			request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n%s", method, target, len(body), headers, body)
+			for _, n := range nodes {
+				got := raw(t, n, method, request)
+				if got.status != http.StatusBadRequest {
+					t.Errorf("%s of %s: %d %.300s", clip(c.begin+rest), n.id, got.status, got.body)
+				} else if e := got.wantCode(t, lockapi.CodeInvalidArgument); e.Field != c.field || len(got.body) > 2000 {
+					t.Errorf("%s of %s: field %q, want %q: %.2000s", clip(c.begin+rest), n.id, e.Field, c.field, got.body)
+				}
+			}
+		}
+	}
+	for _, n := range nodes {
+		if calls := n.made(); len(calls) > 0 {
+			t.Errorf("calls went on to %s: %q", n.id, calls)
+		}
+	}
+}
+
+// TestBadBodies, and TestBadPathsAndParameters: see refusals.
 func TestBadBodies(t *testing.T) {
 	pairs := strings.TrimSuffix(strings.Repeat(`"k%d":"v",`, 17), ",")
 	keys := make([]any, 17)
 	for i := range keys {
 		keys[i] = i
 	}
-	for _, c := range []struct{ call, body, field string }{
-		{sessions, `{`, "body"},
-		{sessions, `nope`, "body"},
-		{sessions, ` `, "body"},
-		{sessions, `[]`, "body"},
-		{sessions, `null`, "body"},
-		{sessions, `"ttl_ms"`, "body"},
-		{sessions, `12`, "body"},
-		{sessions, `{"ttl_ms":12000`, "body"},
-		{sessions, `{"ttl_ms":12000,}`, "body"},
-		{sessions, `{ttl_ms:12000}`, "body"},
-		{sessions, `{"name":"a"} x`, "body"},
-		{sessions, `{"name":"a"}{}`, "body"},
-		{sessions, `{}]`, "body"},
-		{sessions, "\xef\xbb\xbf{}", "body"},
-		{sessions, `{"ttl":12000}`, "ttl"},
-		{sessions, `{"TTL_MS":12000}`, "TTL_MS"},
-		{sessions, `{"ttl_ms ":12000}`, "ttl_ms "},
-		{sessions, `{"Name":"x"}`, "Name"},
-		{sessions, `{"ttl_ms":null}`, "ttl_ms"},
-		{sessions, `{"meta":null}`, "meta"},
-		{sessions, `{"meta":{"a":null}}`, "meta"},
-		{sessions, `{"ttl_ms":"12000"}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":true}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":[1]}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":12000.5}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":1e999}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":9223372036854775808}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":0}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":-1}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":999}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":86400001}`, "ttl_ms"},
-		{sessions, `{"ttl_ms":12000,"ttl_ms":12000}`, "ttl_ms"},
-		{sessions, `{"meta":{"a":"x","a":"y"}}`, "meta"},
-		{sessions, `{"name":7}`, "name"},
-		{sessions, `{"name":"` + strings.Repeat("n", 129) + `"}`, "name"},
-		{sessions, `{"name":"\ud800"}`, "name"},
-		{sessions, `{"name":"\q"}`, "name"},
-		{sessions, "{\"name\":\"\xff\"}", "name"},
-		{sessions, "{\"name\":\"a\nb\"}", "name"},
-		{sessions, `{"meta":[]}`, "meta"},
-		{sessions, `{"meta":"x"}`, "meta"},
-		{sessions, `{"meta":{"a":1}}`, "meta"},
-		{sessions, `{"meta":{` + fmt.Sprintf(pairs, keys...) + `}}`, "meta"},
-		{sessions, strings.Repeat("[", 20000), "body"},
-		{sessions, `{"meta":` + strings.Repeat(`{"a":`, 9000) + `1`, "meta"},
-		{alive, `{"wait_ms":-1}`, "wait_ms"},
-		{alive, `{"wait_ms":600001}`, "wait_ms"},
-		{alive, `{"wait":1}`, "wait"},
-		{alive, `{"ack":-1}`, "ack"},
-		{alive, `{"ack":9007199254740992}`, "ack"},
-		{alive, `{"ack":1.5}`, "ack"},
-		{lockA, ``, "session"},
-		{lockA, `{}`, "session"},
-		{lockA, `{"session":""}`, "session"},
-		{lockA, `{"session":1}`, "session"},
-		{lockA, `{"session":"s","mode":"Exclusive"}`, "mode"},
-		{lockA, `{"session":"s","mode":""}`, "mode"},
-		{lockA, `{"session":"s","mode":null}`, "mode"},
-		{lockA, `{"session":"s","limit":-1,"mode":"shared"}`, "limit"},
-		{lockA, `{"session":"s","limit":1000001,"mode":"shared"}`, "limit"},
-		{lockA, `{"session":"s","limit":1}`, "limit"},
-		{lockA, `{"session":"s","wait_ms":600001}`, "wait_ms"},
-		{lockA, `{"session":"s","lock_delay_ms":60001}`, "lock_delay_ms"},
-		{lockA, `{"session":"s","queue":"true"}`, "queue"},
-		{lockA, `{"session":"s","queue":1}`, "queue"},
-		{lockA, `{"session":"s","handle":"` + strings.Repeat("h", 65) + `"}`, "handle"},
-		{lockA, `{"session":"s","path":"/a"}`, "path"},
-		{"POST /v1/cell/transfer", `{"to":1}`, "to"},
-		{"POST /v1/cell/transfer", `{"from":"r1"}`, "from"},
-	} {
-		t.Run(c.call+" "+clip(c.body), func(t *testing.T) {
-			n := startMaster(t, nil)
-			method, target, _ := strings.Cut(c.call, " ")
-			got := line(t, n, method, target, c.body)
-			if e := got.wantCode(t, lockapi.CodeInvalidArgument); e.Field != c.field {
-				t.Errorf("field %q, want %q: %s", e.Field, c.field, got.body)
-			}
-			if len(got.body) > 2000 {
-				t.Errorf("the problem has %d bytes", len(got.body))
-			}
-			if calls := n.made(); len(calls) > 0 {
-				t.Errorf("the call went on to the master: %q", calls)
-			}
-		})
-	}
+	refuse(t, []refusals{
+		{"body", "POST /v1/sessions ", []string{
+			"{", "nope", " ", "[]", "null", `"ttl_ms"`, "12", `{"ttl_ms":12000`, `{"ttl_ms":12000,}`,
+			"{ttl_ms:12000}", `{"name":"a"} x`, `{"name":"a"}{}`, "{}]", "\xef\xbb\xbf{}",
+		}},
+		{"ttl", `POST /v1/sessions {"ttl":12000}`, nil},
+		{"TTL_MS", `POST /v1/sessions {"TTL_MS":12000}`, nil},
+		{"ttl_ms ", `POST /v1/sessions {"ttl_ms ":12000}`, nil},
+		{"Name", `POST /v1/sessions {"Name":"x"}`, nil},
+		{"ttl_ms", `POST /v1/sessions {"ttl_ms":null}`, nil},
+		{"meta", "POST /v1/sessions ", []string{`{"meta":null}`, `{"meta":{"a":null}}`}},
+		{"ttl_ms", "POST /v1/sessions ", []string{
+			`{"ttl_ms":"12000"}`, `{"ttl_ms":true}`, `{"ttl_ms":[1]}`, `{"ttl_ms":12000.5}`, `{"ttl_ms":1e999}`,
+			`{"ttl_ms":9223372036854775808}`, `{"ttl_ms":0}`, `{"ttl_ms":-1}`, `{"ttl_ms":999}`,
+			`{"ttl_ms":86400001}`, `{"ttl_ms":12000,"ttl_ms":12000}`,
+		}},
+		{"meta", `POST /v1/sessions {"meta":{"a":"x","a":"y"}}`, nil},
+		{"name", "POST /v1/sessions ", []string{
+			`{"name":7}`, `{"name":"` + strings.Repeat("n", 129) + `"}`, `{"name":"\ud800"}`, `{"name":"\q"}`,
+			"{\"name\":\"\xff\"}", "{\"name\":\"a\nb\"}",
+		}},
+		{"meta", "POST /v1/sessions ", []string{
+			`{"meta":[]}`, `{"meta":"x"}`, `{"meta":{"a":1}}`, `{"meta":{` + fmt.Sprintf(pairs, keys...) + "}}",
+		}},
+		{"body", "POST /v1/sessions " + strings.Repeat("[", 20000), nil},
+		{"meta", `POST /v1/sessions {"meta":` + strings.Repeat(`{"a":`, 9000) + "1", nil},
+		{"wait_ms", "POST /v1/sessions/s1/keepalive ", []string{`{"wait_ms":-1}`, `{"wait_ms":600001}`}},
+		{"wait", `POST /v1/sessions/s1/keepalive {"wait":1}`, nil},
+		{"ack", "POST /v1/sessions/s1/keepalive ", []string{
+			`{"ack":-1}`, `{"ack":9007199254740992}`, `{"ack":1.5}`,
+		}},
+		{"session", "PUT /v1/locks/a ", []string{"", "{}", `{"session":""}`, `{"session":1}`}},
+		{"mode", "PUT /v1/locks/a ", []string{
+			`{"session":"s","mode":"Exclusive"}`, `{"session":"s","mode":""}`, `{"session":"s","mode":null}`,
+		}},
+		{"limit", "PUT /v1/locks/a ", []string{
+			`{"session":"s","limit":-1,"mode":"shared"}`, `{"session":"s","limit":1000001,"mode":"shared"}`,
+			`{"session":"s","limit":1}`,
+		}},
+		{"wait_ms", `PUT /v1/locks/a {"session":"s","wait_ms":600001}`, nil},
+		{"lock_delay_ms", `PUT /v1/locks/a {"session":"s","lock_delay_ms":60001}`, nil},
+		{"queue", "PUT /v1/locks/a ", []string{`{"session":"s","queue":"true"}`, `{"session":"s","queue":1}`}},
+		{"handle", `PUT /v1/locks/a {"session":"s","handle":"` + strings.Repeat("h", 65) + `"}`, nil},
+		{"path", `PUT /v1/locks/a {"session":"s","path":"/a"}`, nil},
+		{"to", `POST /v1/cell/transfer {"to":1}`, nil},
+		{"from", `POST /v1/cell/transfer {"from":"r1"}`, nil},
+	}, startMaster(t, nil))
 }
 
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40]
-	}
-	return s
-}
+func clip(s string) string { return s[:min(len(s), 60)] }
 
 func TestBadPathsAndParameters(t *testing.T) {
 	segments := strings.Repeat("/s", 33)
 	long := strings.Repeat("/"+strings.Repeat("x", 204), 5) // 1025 bytes
-	for _, c := range []struct{ method, target, field string }{
-		{"GET", "/v1/locks/", "path"},
-		{"GET", "/v1/locks//a", "path"},
-		{"GET", "/v1/locks/a//b", "path"},
-		{"GET", "/v1/locks/a/", "path"},
-		{"GET", "/v1/locks/.", "path"},
-		{"GET", "/v1/locks/a/..", "path"},
-		{"GET", "/v1/locks/../sessions", "path"},
-		{"GET", "/v1/locks/a/%2e%2E/b", "path"},
-		{"GET", "/v1/locks/a%2F%2Fb", "path"},
-		{"GET", "/v1/locks/%2fb", "path"},
-		{"GET", "/v1/locks/a%2F|c/", "path"},
-		{"GET", "/v1/locks/a%2F..%2F\u00e9", "path"},
-		{"GET", "/v1/locks/a%00b", "path"},
-		{"GET", "/v1/locks/a%0Ab", "path"},
-		{"GET", "/v1/locks/a%7F", "path"},
-		{"GET", "/v1/locks/a%C2%85b", "path"}, // U+0085
-		{"GET", "/v1/locks/a\u0085b", "path"},
-		{"GET", "/v1/locks/a%FFb", "path"},
-		{"GET", "/v1/locks/a\xffb", "path"},
-		{"GET", "/v1/locks/%ED%A0%80", "path"},
-		{"GET", "/v1/locks" + segments, "path"},
-		{"GET", "/v1/locks" + long, "path"},
-		{"GET", "/v1/locks/" + strings.Repeat("x", 256), "path"},
-		{"PUT", "/v1/locks/a%2F", "path"},
-		{"DELETE", "/v1/locks/..?session=s", "path"},
-		{"GET", "/v1/locks/a%", "request"},
-		{"GET", "/v1/locks/a%2", "request"},
-		{"GET", "/v1/locks/a%zz", "request"},
-		{"GET", "/v1/sessions/%", "request"},
-		{"GET", "/v1/sessions/a%2Fb", "id"},
-		{"GET", "/v1/sessions/%ff", "id"},
-		{"DELETE", "/v1/sessions/a%2Fb", "id"},
-		{"POST", "/v1/sessions/a%2Fb/keepalive", "id"},
-		{"POST", "/v1/sessions//keepalive", "id"},
-
-		{"GET", "/v1/locks?limit=0", "limit"},
-		{"GET", "/v1/locks?limit=1001", "limit"},
-		{"GET", "/v1/locks?limit=", "limit"},
-		{"GET", "/v1/locks?limit", "limit"},
-		{"GET", "/v1/locks?limit=+5", "limit"},
-		{"GET", "/v1/locks?limit=05", "limit"},
-		{"GET", "/v1/locks?limit=1e2", "limit"},
-		{"GET", "/v1/locks?limit=99999999999999999999", "limit"},
-		{"GET", "/v1/locks?limit=5&limit=5", "limit"},
-		{"GET", "/v1/locks?Limit=5", "Limit"},
-		{"GET", "/v1/locks?perfix=/a", "perfix"},
-		{"GET", "/v1/locks?prefix=%zz", "prefix"},
-		{"GET", "/v1/locks?prefix=%ff", "prefix"},
-		{"GET", "/v1/locks?prefix=foo", "prefix"},
-		{"GET", "/v1/locks?prefix=db/&after=/db/x", "prefix"},
-		{"GET", "/v1/locks?prefix=a;limit=5", "prefix"},
-		{"GET", "/v1/locks?a;b=1", "query"},
-		{"GET", "/v1/locks?%zz=1", "query"},
-		{"GET", "/v1/locks?=1", "query"},
-		{"GET", "/v1/locks?consistency=", "consistency"},
-		{"GET", "/v1/locks?consistency=Stale", "consistency"},
-		{"GET", "/v1/locks/a?consistency=strong", "consistency"},
-		{"GET", "/v1/locks/a?limit=5", "limit"},
-		{"GET", "/v1/locks/a?waiters=", "waiters"},
-		{"GET", "/v1/locks/a?waiters=-1", "waiters"},
-		{"GET", "/v1/locks/a?waiters=00", "waiters"},
-		{"GET", "/v1/locks/a?waiters=+1", "waiters"},
-		{"GET", "/v1/locks/a?waiters=1001", "waiters"},
-		{"GET", "/v1/locks/a?waiters=true", "waiters"},
-		{"GET", "/v1/locks?waiters=5", "waiters"},
-		{"GET", "/v1/sessions?limit=-1", "limit"},
-		{"GET", "/v1/sessions?prefix=a", "prefix"},
-		{"GET", "/v1/sessions/s1?x=1", "x"},
-		{"POST", "/v1/sessions?ttl_ms=5", "ttl_ms"},
-		{"POST", "/v1/sessions/s1/keepalive?wait_ms=5", "wait_ms"},
-		{"PUT", "/v1/locks/a?session=s", "session"},
-		{"PUT", "/v1/locks/a?consistency=stale", "consistency"},
-		{"DELETE", "/v1/locks/a", "session"},
-		{"DELETE", "/v1/locks/a?session=", "session"},
-		{"DELETE", "/v1/locks/a?session=s&token=", "token"},
-		{"DELETE", "/v1/locks/a?session=s&token=0", "token"},
-		{"DELETE", "/v1/locks/a?session=s&token=-1", "token"},
-		{"DELETE", "/v1/locks/a?session=s&token=9007199254740992", "token"},
-		{"DELETE", "/v1/locks/a?session=s&token=42x", "token"},
-		{"DELETE", "/v1/locks/a?session=s&consistency=stale", "consistency"},
-		{"DELETE", "/v1/locks/a?session=s&handle=" + strings.Repeat("h", 65), "handle"},
-		{"DELETE", "/v1/sessions/s1?force=1", "force"},
-		{"GET", "/v1/sequencers", "value"},
-		{"GET", "/v1/sequencers?value=", "value"},
-		{"GET", "/v1/sequencers?value=exclusive:42", "value"},
-		{"GET", "/v1/sequencers?value=exclusive:042:/a", "value"},
-		{"GET", "/v1/sequencers?value=exclusive:0:/a", "value"},
-		{"GET", "/v1/sequencers?value=shard:42:/a", "value"},
-		{"GET", "/v1/sequencers?value=exclusive:42:/a/..", "value"},
-		{"GET", "/v1/cell?x=1", "x"},
-		{"POST", "/v1/cell/transfer?to=r1", "to"},
-		{"GET", "/v1/replica?x=1", "x"},
-		{"GET", "/v1/members?x=1", "x"},
-		{"GET", "/v1/members?consistency=best", "consistency"},
-		{"POST", "/v1/members/r1/replace?force=1", "force"},
-		{"POST", "/v1/members?force=true", "force"},
-		{"POST", "/v1/members", "id"},
-		{"PATCH", "/v1/members/r1", "raft_addr"},
-		{"DELETE", "/v1/members/r1?force=1", "force"},
-		{"DELETE", "/v1/members/r1?x=1", "x"},
-		{"DELETE", "/v1/members/r1?directory=", "directory"},
-		{"DELETE", "/v1/members/r1?directory=0123", "directory"},
-		{"GET", "/v1/join", "cell"},
-		{"POST", "/v1/members/r1/replace?force=", "force"},
-		{"POST", "/v1/members/r1/replace?consistency=stale", "consistency"},
-		{"POST", "/v1/members/r1/replace", "directory"},
-		{"POST", "/v1/members//replace", "id"},
-		{"GET", "/v1/openapi.yaml?x=1", "x"},
-		{"GET", "/livez?x=1", "x"},
-		{"GET", "/readyz?x=1", "x"},
-		{"GET", "/metrics?x=1", "x"},
-	} {
-		t.Run(c.method+" "+clip(c.target), func(t *testing.T) {
-			n := startMaster(t, nil)
-			got := line(t, n, c.method, c.target, "")
-			if e := got.wantCode(t, lockapi.CodeInvalidArgument); e.Field != c.field {
-				t.Errorf("field %q, want %q: %s", e.Field, c.field, got.body)
-			}
-			if calls := n.made(); len(calls) > 0 {
-				t.Errorf("the call went on to the master: %q", calls)
-			}
-		})
-	}
+	refuse(t, []refusals{
+		{"path", "GET /v1/locks/", []string{
+			"", "/a", "a//b", "a/", ".", "a/..", "../sessions", "a/%2e%2E/b", "a%2F%2Fb", "%2fb", "a%2F|c/",
+			"a%2F..%2F\u00e9", "a%00b", "a%0Ab", "a%7F", "a%C2%85b", "a\u0085b", "a%FFb", "a\xffb", "%ED%A0%80",
+		}},
+		{"path", "GET /v1/locks" + segments, nil},
+		{"path", "GET /v1/locks" + long, nil},
+		{"path", "GET /v1/locks/" + strings.Repeat("x", 256), nil},
+		{"path", "PUT /v1/locks/a%2F", nil},
+		{"path", "DELETE /v1/locks/..?session=s", nil},
+		{"request", "GET /v1/locks/", []string{"a%", "a%2", "a%zz"}},
+		{"request", "GET /v1/sessions/%", nil},
+		{"id", "GET /v1/sessions/", []string{"a%2Fb", "%ff"}},
+		{"id", "DELETE /v1/sessions/a%2Fb", nil},
+		{"id", "POST /v1/sessions/", []string{"a%2Fb/keepalive", "/keepalive"}},
+		{"limit", "GET /v1/locks?", []string{
+			"limit=0", "limit=1001", "limit=", "limit", "limit=+5", "limit=05", "limit=1e2",
+			"limit=99999999999999999999", "limit=5&limit=5",
+		}},
+		{"Limit", "GET /v1/locks?Limit=5", nil},
+		{"perfix", "GET /v1/locks?perfix=/a", nil},
+		{"prefix", "GET /v1/locks?prefix=", []string{"%zz", "%ff", "foo", "db/&after=/db/x", "a;limit=5"}},
+		{"query", "GET /v1/locks?", []string{"a;b=1", "%zz=1", "=1"}},
+		{"consistency", "GET /v1/locks?consistency=", []string{"", "Stale"}},
+		{"consistency", "GET /v1/locks/a?consistency=strong", nil},
+		{"limit", "GET /v1/locks/a?limit=5", nil},
+		{"waiters", "GET /v1/locks/a?waiters=", []string{"", "-1", "00", "+1", "1001", "true"}},
+		{"waiters", "GET /v1/locks?waiters=5", nil},
+		{"limit", "GET /v1/sessions?limit=-1", nil},
+		{"prefix", "GET /v1/sessions?prefix=a", nil},
+		{"x", "GET /v1/sessions/s1?x=1", nil},
+		{"ttl_ms", "POST /v1/sessions?ttl_ms=5", nil},
+		{"wait_ms", "POST /v1/sessions/s1/keepalive?wait_ms=5", nil},
+		{"session", "PUT /v1/locks/a?session=s", nil},
+		{"consistency", "PUT /v1/locks/a?consistency=stale", nil},
+		{"session", "DELETE /v1/locks/", []string{"a", "a?session="}},
+		{"token", "DELETE /v1/locks/a?session=s&token=", []string{"", "0", "-1", "9007199254740992", "42x"}},
+		{"consistency", "DELETE /v1/locks/a?session=s&consistency=stale", nil},
+		{"handle", "DELETE /v1/locks/a?session=s&handle=" + strings.Repeat("h", 65), nil},
+		{"force", "DELETE /v1/sessions/s1?force=1", nil},
+		{"value", "GET /v1/sequencers", nil},
+		{"value", "GET /v1/sequencers?value=", []string{
+			"", "exclusive:42", "exclusive:042:/a", "exclusive:0:/a", "shard:42:/a", "exclusive:42:/a/..",
+		}},
+		{"x", "GET /v1/cell?x=1", nil},
+		{"to", "POST /v1/cell/transfer?to=r1", nil},
+		{"x", "GET /v1/replica?x=1", nil},
+		{"x", "GET /v1/members?x=1", nil},
+		{"consistency", "GET /v1/members?consistency=best", nil},
+		{"force", "POST /v1/members/r1/replace?force=1", nil},
+		{"force", "POST /v1/members?force=true", nil},
+		{"id", "POST /v1/members", nil},
+		{"raft_addr", "PATCH /v1/members/r1", nil},
+		{"force", "DELETE /v1/members/r1?force=1", nil},
+		{"x", "DELETE /v1/members/r1?x=1", nil},
+		{"directory", "DELETE /v1/members/r1?directory=", []string{"", "0123"}},
+		{"cell", "GET /v1/join", nil},
+		{"force", "POST /v1/members/r1/replace?force=", nil},
+		{"consistency", "POST /v1/members/r1/replace?consistency=stale", nil},
+		{"directory", "POST /v1/members/r1/replace", nil},
+		{"id", "POST /v1/members//replace", nil},
+		{"x", "GET /v1/openapi.yaml?x=1", nil},
+		{"x", "GET /livez?x=1", nil},
+		{"x", "GET /readyz?x=1", nil},
+		{"x", "GET /metrics?x=1", nil},
+	}, startMaster(t, nil))
 }
 
 func TestBadHeaders(t *testing.T) {
-	n := startMaster(t, nil)
-	for _, c := range []struct{ header, field string }{
-		{"Idempotency-Key: " + strings.Repeat("k", 129), "Idempotency-Key"},
-		{"Idempotency-Key: \xff", "Idempotency-Key"},
-		{"Idempotency-Key: a\r\nIdempotency-Key: b", "Idempotency-Key"},
-		{"Stout-Forward: always", "Stout-Forward"},
-		{"Stout-Forward: never\r\nStout-Forward: never", "Stout-Forward"},
-		{"Bad Header: x", "request"},
-		{"X: a\x00b", "request"},
-	} {
-		got := raw(t, n, "POST", "POST /v1/sessions HTTP/1.1\r\nHost: x\r\n"+c.header+"\r\n\r\n")
-		if e := got.wantCode(t, lockapi.CodeInvalidArgument); e.Field != c.field {
-			t.Errorf("%q: field %q, want %q: %s", c.header, e.Field, c.field, got.body)
-		}
-	}
-	if calls := n.made(); len(calls) > 0 {
-		t.Errorf("calls went on to the master: %q", calls)
-	}
+	refuse(t, []refusals{
+		{"Idempotency-Key", "POST /v1/sessions\nIdempotency-Key: ", []string{
+			strings.Repeat("k", 129), "\xff", "a\r\nIdempotency-Key: b",
+		}},
+		{"Stout-Forward", "POST /v1/sessions\nStout-Forward: ", []string{
+			"always", "never\r\nStout-Forward: never",
+		}},
+		{"request", "POST /v1/sessions\nBad Header: x", nil},
+		{"request", "POST /v1/sessions\nX: a\x00b", nil},
+	}, startMaster(t, nil))
 }
 
 // Unusual but valid input reaches the master unchanged.

@@ -14,36 +14,24 @@ import (
 
 // TestBadQuotas: invalid input is refused with the name of the field.
 func TestBadQuotas(t *testing.T) {
-	n := startMaster(t, nil)
 	long := strings.Repeat("x", lockapi.MaxPrincipalName+1)
-	for _, c := range []struct{ path, body, field string }{
-		{"user:a", `{"Files":1}`, "Files"},
-		{"user:a", `{"principal":"user:a"}`, "principal"},
-		{"user:a", `{"used":{}}`, "used"},
-		{"user:a", `{"files":-1}`, "files"},
-		{"user:a", `{"files":1.5}`, "files"},
-		{"user:a", `{"files":"1"}`, "files"},
-		{"user:a", `{"files":1,"files":1}`, "files"},
-		{"user:a", `{"bytes":9007199254740992}`, "bytes"},
-		{"user:a", `{"burst":1}`, "burst"},
-		{"user:a", `{} {}`, "body"},
-		{"user:a?x=1", `{}`, "x"},
-		{"", `{}`, "principal"},
-		{"a", `{}`, "principal"},
-		{"user:", `{}`, "principal"},
-		{"group:a/b", `{}`, "principal"},
-		{"group:..", `{}`, "principal"},
-		{"**", `{}`, "principal"},
-		{"anonymous/", `{}`, "principal"},
-		{"user:a%00", `{}`, "principal"},
-		{"user:" + long, `{}`, "principal"},
-	} {
-		got := call(t, "PUT", n.url+"/v1/access/quotas/"+c.path, c.body)
-		if got.status != http.StatusBadRequest || got.problem(t).Field != c.field {
-			t.Errorf("%s %.80s: %d %.200s; want field %q", c.path, c.body, got.status, got.body, c.field)
-		}
-	}
-	call(t, "GET", n.url+"/v1/access/quotas?limit=0", "").wantCode(t, lockapi.CodeInvalidArgument)
+	refuse(t, []refusals{
+		{"Files", `PUT /v1/access/quotas/user:a {"Files":1}`, nil},
+		{"principal", `PUT /v1/access/quotas/user:a {"principal":"user:a"}`, nil},
+		{"used", `PUT /v1/access/quotas/user:a {"used":{}}`, nil},
+		{"files", "PUT /v1/access/quotas/user:a ", []string{
+			`{"files":-1}`, `{"files":1.5}`, `{"files":"1"}`, `{"files":1,"files":1}`,
+		}},
+		{"bytes", `PUT /v1/access/quotas/user:a {"bytes":9007199254740992}`, nil},
+		{"burst", `PUT /v1/access/quotas/user:a {"burst":1}`, nil},
+		{"body", "PUT /v1/access/quotas/user:a {} {}", nil},
+		{"x", "PUT /v1/access/quotas/user:a?x=1 {}", nil},
+		{"principal", "PUT /v1/access/quotas/", []string{
+			" {}", "a {}", "user: {}", "group:a/b {}", "group:.. {}", "** {}", "anonymous/ {}", "user:a%00 {}",
+			"user:" + long + " {}",
+		}},
+		{"limit", "GET /v1/access/quotas?limit=0", nil},
+	}, startMaster(t, nil))
 }
 
 // TestQuotas sets, reads, lists and deletes quotas of principals with any name.
