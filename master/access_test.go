@@ -96,9 +96,7 @@ func TestFoundedWithAccess(t *testing.T) {
 		for _, n := range []*node{first, c.node("r2")} {
 			code(t, n.master.Ready(), lockapi.CodeNoMaster)
 			code(t, n.master.Authorize(&Caller{Ask: Ask{Right: Observe}}), lockapi.CodeNoMaster)
-			if err := n.master.Authorize(&Caller{Ask: Ask{Right: Nothing}}); err != nil {
-				t.Error(err)
-			}
+			must(t, n.master.Authorize(&Caller{Ask: Ask{Right: Nothing}}))
 		}
 		next := c.office("r2")
 		c.set(func(f *fakeConf) { f.level[founder("r3")] = state.Level })
@@ -215,9 +213,7 @@ func TestForgottenAsksAreDenied(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 		_, err := m.GetLock(t.Context(), &Read{Caller: &Caller{Principal: "user:a"}}, &lockapi.GetLock{Path: "/p"})
 		code(t, err, lockapi.CodePermissionDenied)
-		if _, err := m.GetLock(t.Context(), &Read{Caller: &Caller{Principal: "user:root"}}, &lockapi.GetLock{Path: "/p"}); err != nil {
-			t.Error(err)
-		}
+		must(t, second(m.GetLock(t.Context(), &Read{Caller: &Caller{Principal: "user:root"}}, &lockapi.GetLock{Path: "/p"})))
 		code(t, second(m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/p"})), lockapi.CodeUnauthenticated)
 		stale := Read{Caller: new(by("user:b", ReadAt, "/p")), Stale: true}
 		code(t, second(m.GetLock(t.Context(), &stale, &lockapi.GetLock{Path: "/p"})), lockapi.CodePermissionDenied)
@@ -234,9 +230,7 @@ func TestSessionsAreTheirOpeners(t *testing.T) {
 		if e := code(t, second(ask(t.Context(), m, locking("user:b", s))), lockapi.CodePermissionDenied); e.Principal != "user:b" {
 			t.Errorf("%+v", e)
 		}
-		if _, err := ask(t.Context(), m, locking("user:a", s)); err != nil {
-			t.Error(err)
-		}
+		must(t, second(ask(t.Context(), m, locking("user:a", s))))
 		nobodys := sessionOfCaller(t, m, "")
 		code(t, second(ask(t.Context(), m, locking("user:c", nobodys))), lockapi.CodePermissionDenied) // user:c may not lock
 		if v, _ := n.State().Session(nobodys); v.Principal != "" {
@@ -341,9 +335,7 @@ func TestAdoptionOfFiles(t *testing.T) {
 		if _, ok := n.State().File("/p/f"); !ok {
 			t.Error("the file is gone")
 		}
-		if err := keep("user:a"); err != nil {
-			t.Error(err)
-		}
+		must(t, keep("user:a"))
 	})
 }
 

@@ -2,6 +2,8 @@ package master
 
 import (
 	"errors"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -41,11 +43,42 @@ func addition(suffrage string) *lockapi.AddMember {
 	return &lockapi.AddMember{AddMemberRequest: lockapi.AddMemberRequest{ID: "r4", Directory: fourth, RaftAddr: "r4:7201", URL: "http://r4", Suffrage: suffrage}}
 }
 
-func text(s string) *string { return &s }
+// memberCall is a call that changes the members.
+type memberCall = func(*testing.T, *Master) error
 
-func suffrage(s string) *lockapi.SetMember {
-	return &lockapi.SetMember{ID: "r4", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: &s}}
+func adding(change func(*lockapi.AddMemberRequest)) memberCall {
+	return func(t *testing.T, m *Master) error {
+		req := addition("")
+		change(&req.AddMemberRequest)
+		return second(m.AddMember(t.Context(), &Caller{}, req))
+	}
 }
+
+func withSuffrage(suffrage string) func(*lockapi.AddMemberRequest) {
+	return func(r *lockapi.AddMemberRequest) { r.Suffrage = suffrage }
+}
+
+func setting(id string, r lockapi.SetMemberRequest) memberCall {
+	return func(t *testing.T, m *Master) error {
+		return second(m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: id, SetMemberRequest: r}))
+	}
+}
+
+func toSuffrage(s string) lockapi.SetMemberRequest { return lockapi.SetMemberRequest{Suffrage: &s} }
+
+func removing(id string, r lockapi.RemoveMemberRequest) memberCall {
+	return func(t *testing.T, m *Master) error {
+		return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: id, RemoveMemberRequest: r}))
+	}
+}
+
+func replacing(id string, r lockapi.ReplaceMemberRequest) memberCall {
+	return func(t *testing.T, m *Master) error {
+		return second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: id, ReplaceMemberRequest: r}))
+	}
+}
+
+func text(s string) *string { return &s }
 
 // wantMembers checks the configuration ("+" for a vote) and the table, which
 // must have the same members.
@@ -99,10 +132,10 @@ func TestAdd(t *testing.T) {
 		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))))
 		pass(time.Minute)
 		c.wantMembers(t, "without a vote", m, "r1+", "r2+", "r3+", "r4")
-		must(t, second(m.SetMember(t.Context(), &Caller{}, suffrage(lockapi.SuffrageVoter))))
+		must(t, second(m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r4", SetMemberRequest: toSuffrage(lockapi.SuffrageVoter)})))
 		pass(time.Second)
 		c.wantMembers(t, "promoted", m, "r1+", "r2+", "r3+", "r4+")
-		got, err := m.SetMember(t.Context(), &Caller{}, suffrage(lockapi.SuffrageNonvoter))
+		got, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r4", SetMemberRequest: toSuffrage(lockapi.SuffrageNonvoter)})
 		if err != nil || got.Suffrage != lockapi.SuffrageNonvoter {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -147,7 +180,7 @@ func TestNoChangeBesideALateOne(t *testing.T) {
 		pass(time.Second)
 		c.set(func(f *fakeConf) { f.behind[fourth], f.late = 0, true })
 		pass(time.Second)
-		code(t, second(m.SetMember(t.Context(), &Caller{}, suffrage(lockapi.SuffrageNonvoter))), lockapi.CodeBusy)
+		code(t, second(m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r4", SetMemberRequest: toSuffrage(lockapi.SuffrageNonvoter)})), lockapi.CodeBusy)
 		c.set(func(f *fakeConf) {
 			f.lands()
 			f.lands = nil
@@ -164,21 +197,11 @@ func TestNoChangeBesideALateOne(t *testing.T) {
 // members. If another change comes in between, they are busy and have no
 // effect.
 func TestOthersChangeInBetween(t *testing.T) {
-	for name, do := range map[string]func(*testing.T, *Master) error{
-		"set": func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r5", SetMemberRequest: lockapi.SetMemberRequest{URL: text("http://moved")}})
-			return err
-		},
-		"demote": func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r5", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}})
-			return err
-		},
-		"remove": func(t *testing.T, m *Master) error {
-			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r5"}))
-		},
-		"replace": func(t *testing.T, m *Master) error {
-			return replaceMember(t, m, "r5", newDirectory)
-		},
+	for name, do := range map[string]memberCall{
+		"set":     setting("r5", lockapi.SetMemberRequest{URL: text("http://moved")}),
+		"demote":  setting("r5", toSuffrage(lockapi.SuffrageNonvoter)),
+		"remove":  removing("r5", lockapi.RemoveMemberRequest{}),
+		"replace": replacing("r5", replaceBy(newDirectory)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inMembersCell(t, 5, func(t *testing.T, c *fakeCell, m *Master) {
@@ -207,16 +230,11 @@ func TestOthersChangeInBetween(t *testing.T) {
 // same for its vote.
 func TestMasterRemovesItself(t *testing.T) {
 	for name, tc := range map[string]struct {
-		do   func(*testing.T, *Master) error
+		do   memberCall
 		want []string
 	}{
-		"removed": {func(t *testing.T, m *Master) error {
-			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r1"}))
-		}, []string{"r2+", "r3+"}},
-		"demoted": {func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r1", SetMemberRequest: lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}})
-			return err
-		}, []string{"r1", "r2+", "r3+"}},
+		"removed": {removing("r1", lockapi.RemoveMemberRequest{}), []string{"r2+", "r3+"}},
+		"demoted": {setting("r1", toSuffrage(lockapi.SuffrageNonvoter)), []string{"r1", "r2+", "r3+"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
@@ -240,24 +258,10 @@ func TestMasterRemovesItself(t *testing.T) {
 // TestChangeRefusals: each names what would be lost, and nothing is changed.
 func TestChangeRefusals(t *testing.T) {
 	testrun.Sequential(t)
-	remove := func(id string, force bool) func(*testing.T, *Master) error {
-		return func(t *testing.T, m *Master) error {
-			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: id, RemoveMemberRequest: lockapi.RemoveMemberRequest{Force: force}}))
-		}
+	remove := func(id string, force bool) memberCall {
+		return removing(id, lockapi.RemoveMemberRequest{Force: force})
 	}
-	add := func(change func(*lockapi.AddMemberRequest)) func(*testing.T, *Master) error {
-		return func(t *testing.T, m *Master) error {
-			req := addition("")
-			change(&req.AddMemberRequest)
-			return second(m.AddMember(t.Context(), &Caller{}, req))
-		}
-	}
-	set := func(id string, req lockapi.SetMemberRequest) func(*testing.T, *Master) error {
-		return func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: id, SetMemberRequest: req})
-			return err
-		}
-	}
+	add, set, none := adding, setting, func(*lockapi.AddMemberRequest) {}
 	away := func(names ...string) func(*fakeConf) {
 		return func(f *fakeConf) {
 			for _, name := range names {
@@ -268,13 +272,13 @@ func TestChangeRefusals(t *testing.T) {
 	for name, tc := range map[string]struct {
 		size    int
 		prepare func(*fakeConf)
-		do      func(*testing.T, *Master) error
+		do      memberCall
 		want    lockapi.Code
 		says    string
 	}{
 		"one of three is away":       {3, away("r3"), remove("r2", false), lockapi.CodeUnsafe, "1 of 2 voters are well"},
 		"the master itself":          {3, away("r3"), remove("r1", false), lockapi.CodeUnsafe, "1 of 2"},
-		"a demotion is checked, too": {3, away("r3"), set("r2", lockapi.SetMemberRequest{Suffrage: text("nonvoter")}), lockapi.CodeUnsafe, "1 of 2"},
+		"a demotion is checked, too": {3, away("r3"), set("r2", toSuffrage("nonvoter")), lockapi.CodeUnsafe, "1 of 2"},
 		"the only one":               {1, nil, remove("r1", false), lockapi.CodeUnsafe, "without it there is no cell"},
 		"the only one, forced":       {1, nil, remove("r1", true), lockapi.CodeUnsafe, "without it there is no cell"},
 		"the only one, demoted":      {1, nil, set("r1", lockapi.SetMemberRequest{Suffrage: text("nonvoter"), Force: true}), lockapi.CodeUnsafe, "without it there is no cell"},
@@ -286,18 +290,27 @@ func TestChangeRefusals(t *testing.T) {
 		"nobody is set":              {3, nil, set("r9", lockapi.SetMemberRequest{URL: text("http://x")}), lockapi.CodeNotFound, `"r9"`},
 		"nothing is set":             {3, nil, set("r2", lockapi.SetMemberRequest{}), lockapi.CodeInvalidArgument, "nothing"},
 		"remove while busy":          {3, func(f *fakeConf) { f.busy = true }, remove("r3", false), lockapi.CodeBusy, "in progress"},
-		"add while busy":             {3, func(f *fakeConf) { f.busy = true }, add(func(*lockapi.AddMemberRequest) {}), lockapi.CodeBusy, "in progress"},
+		"add while busy":             {3, func(f *fakeConf) { f.busy = true }, add(none), lockapi.CodeBusy, "in progress"},
 		"a name that is taken":       {3, nil, add(func(r *lockapi.AddMemberRequest) { r.ID = "r2" }), lockapi.CodeConflict, "replace its directory"},
 		"another's directory":        {3, nil, add(func(r *lockapi.AddMemberRequest) { r.Directory = founder("r2") }), lockapi.CodeConflict, `"r2"`},
 		"another's address":          {3, nil, add(func(r *lockapi.AddMemberRequest) { r.RaftAddr = "r2:7201" }), lockapi.CodeConflict, "r2:7201"},
 		"another's URL":              {3, nil, add(func(r *lockapi.AddMemberRequest) { r.URL = "http://r2" }), lockapi.CodeConflict, "http://r2"},
 		"move to another's address":  {3, nil, set("r2", lockapi.SetMemberRequest{RaftAddr: text("r3:7201")}), lockapi.CodeConflict, "r3:7201"},
-		"malformed":                  {3, nil, add(func(r *lockapi.AddMemberRequest) { r.RaftAddr = "x" }), lockapi.CodeInvalidArgument, "raft_addr"},
+		"replace an unknown one":     {3, nil, replacing("r9", replaceBy(newDirectory)), lockapi.CodeNotFound, `"r9"`},
+		"replace by what is none":    {3, nil, replacing("r2", replaceBy("xyz")), lockapi.CodeInvalidArgument, "xyz"},
+		"replace while two are away": {3, away("r2", "r3"), replacing("r2", replaceBy(newDirectory)), lockapi.CodeUnsafe, "1 of 2 voters are well"},
+		"replace while busy":         {3, func(f *fakeConf) { f.busy = true }, replacing("r2", replaceBy(newDirectory)), lockapi.CodeBusy, "in progress"},
+		"replace by another's": {3, func(f *fakeConf) { f.members[2].Directory, f.at["r3"] = newDirectory, newDirectory },
+			replacing("r2", replaceBy(newDirectory)), lockapi.CodeConflict, newDirectory},
+		"replace by what it has": {3, func(f *fakeConf) { f.members[1].Directory = newDirectory }, replacing("r2", replaceBy(newDirectory)), "", ""},
+		"replace, forced": {3, away("r2", "r3"),
+			replacing("r2", lockapi.ReplaceMemberRequest{Directory: newDirectory, Force: true}), "", ""},
+		"malformed": {3, nil, add(func(r *lockapi.AddMemberRequest) { r.RaftAddr = "x" }), lockapi.CodeInvalidArgument, "raft_addr"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inMembersCell(t, tc.size, func(t *testing.T, c *fakeCell, m *Master) {
 				c.set(func(f *fakeConf) {
-					if tc.prepare != nil {
+					if f.members = slices.Clone(f.members); tc.prepare != nil { // readers keep the old slice
 						tc.prepare(f)
 					}
 				})
@@ -346,9 +359,7 @@ func TestOneChangeAtATime(t *testing.T) {
 		}
 		c.setDelay(fakeDelay)
 		pass(time.Minute)
-		if err := second(m.AddMember(t.Context(), &Caller{}, addition(""))); err != nil {
-			t.Error(err)
-		}
+		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(""))))
 	})
 }
 
@@ -373,27 +384,26 @@ func TestMoveOfANewDirectory(t *testing.T) {
 // TestHalfIsNoRefusal: if the first entry of a change is made and the second is
 // not, the outcome is unknown.
 func TestHalfIsNoRefusal(t *testing.T) {
-	set := func(q lockapi.SetMemberRequest) func(*testing.T, *Master) error {
-		return func(t *testing.T, m *Master) error {
-			_, err := m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: q})
-			return err
+	comes := func(directories ...string) func(*fakeConf) {
+		return func(f *fakeConf) {
+			f.behind[newDirectory] = 1 << 20 // the new directory never catches up
+			for _, directory := range directories {
+				f.change(membership.AddNonvoter, standing("r3", directory, false))
+			}
+			f.onChange = func(*node) { f.busy, f.onChange = true, nil }
 		}
 	}
 	for name, tc := range map[string]struct {
-		do     func(*testing.T, *Master) error
+		do     memberCall
 		before func(*fakeConf)
 	}{
-		"demote": {set(lockapi.SetMemberRequest{Suffrage: text(lockapi.SuffrageNonvoter)}), func(f *fakeConf) {
+		"demote": {setting("r3", toSuffrage(lockapi.SuffrageNonvoter)), func(f *fakeConf) {
 			f.onChange = func(n *node) { n.c.depose(n.id) }
 		}},
-		"move": {set(lockapi.SetMemberRequest{RaftAddr: text("moved:1")}), func(f *fakeConf) { f.busy = true }},
-		"remove": {func(t *testing.T, m *Master) error {
-			return second(m.RemoveMember(t.Context(), &Caller{}, &lockapi.RemoveMember{ID: "r3"}))
-		}, func(f *fakeConf) {
-			f.behind[newDirectory] = 1 << 20 // the new directory never catches up
-			f.change(membership.AddNonvoter, standing("r3", newDirectory, false))
-			f.onChange = func(*node) { f.busy = true }
-		}},
+		"move":                         {setting("r3", lockapi.SetMemberRequest{RaftAddr: text("moved:1")}), func(f *fakeConf) { f.busy = true }},
+		"remove":                       {removing("r3", lockapi.RemoveMemberRequest{}), comes(newDirectory)},
+		"replace while another comes":  {replacing("r3", replaceBy(newDirectory)), comes(earlier)},
+		"take back one of two to come": {replacing("r3", replaceBy(founder("r3"))), comes(earlier, "00000000000000cc")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
@@ -440,4 +450,147 @@ func TestNoVoteBesideAnEntry(t *testing.T) {
 		pass(time.Minute)
 		c.wantMembers(t, "it is to stay", m, "r1+", "r2+", "r3+", "r4")
 	})
+}
+
+// halfChange is a change of two entries. Only the first is made.
+type halfChange struct {
+	before    func(*testing.T, *fakeCell, *Master) // may be nil
+	call      memberCall
+	made      int      // entries of the configuration until the master is lost; 0 for one
+	want      []string // see wantMembers
+	directory string   // the member's directory in the end; empty for no member
+}
+
+const earlier = "00000000000000bb"
+
+// halfChanges has one change for each row of docs/design.md's table of changes.
+func halfChanges() map[string]halfChange {
+	replace := func(id, by string) memberCall { return replacing(id, replaceBy(by)) }
+	remove := removing("r3", lockapi.RemoveMemberRequest{})
+	whole := func(call memberCall) func(*testing.T, *fakeCell, *Master) {
+		return func(t *testing.T, _ *fakeCell, m *Master) {
+			if err := call(t, m); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	add := func(suffrage string) memberCall { return adding(withSuffrage(suffrage)) }
+	comes := func(c *fakeCell, id string) { c.set(func(f *fakeConf) { f.at[id] = newDirectory }) }
+	three := []string{"r1+", "r2+", "r3+"}
+	return map[string]halfChange{
+		"add":                         {call: add(lockapi.SuffrageNonvoter), want: three},
+		"remove":                      {call: remove, want: []string{"r1+", "r2+"}},
+		"remove while being replaced": {before: whole(replace("r3", earlier)), call: remove, want: three, directory: founder("r3")},
+		"move":                        {call: setting("r3", lockapi.SetMemberRequest{RaftAddr: text("moved:1")}), want: three, directory: founder("r3")},
+		"demote":                      {call: setting("r3", toSuffrage(lockapi.SuffrageNonvoter)), want: three, directory: founder("r3")},
+		"promote": {before: whole(add(lockapi.SuffrageNonvoter)), call: setting("r4", toSuffrage(lockapi.SuffrageVoter)),
+			want: []string{"r1+", "r2+", "r3+", "r4+"}, directory: fourth},
+		"replace a voter": {before: func(_ *testing.T, c *fakeCell, _ *Master) { comes(c, "r3") },
+			call: replace("r3", newDirectory), want: three, directory: newDirectory},
+		"pass the vote on": {before: func(_ *testing.T, c *fakeCell, _ *Master) { comes(c, "r3") },
+			call: replace("r3", newDirectory), made: 2, want: three, directory: newDirectory},
+		"replace a nonvoter": {before: func(t *testing.T, c *fakeCell, m *Master) {
+			whole(add(lockapi.SuffrageNonvoter))(t, c, m)
+			comes(c, "r4")
+		}, call: replace("r4", newDirectory), want: []string{"r1+", "r2+", "r3+", "r4"}, directory: newDirectory},
+		"replace by another": {before: func(t *testing.T, c *fakeCell, m *Master) {
+			whole(replace("r3", earlier))(t, c, m)
+			comes(c, "r3")
+		}, call: replace("r3", newDirectory), want: three, directory: newDirectory},
+		"take back": {before: whole(replace("r3", earlier)), call: replace("r3", founder("r3")), want: three, directory: founder("r3")},
+	}
+}
+
+// TestHalfChanges: each change is made by its call, and the master is lost
+// between its two entries. The next master finishes or undoes it.
+func TestHalfChanges(t *testing.T) {
+	rows, all := changeRows(t), halfChanges()
+	for name := range all {
+		if rows[name] == "" {
+			t.Errorf("docs/design.md has no row for %q", name)
+		}
+	}
+	for _, name := range testrun.Rows(t, 3, slices.Sorted(maps.Keys(rows))) {
+		first := rows[name]
+		tc, ok := all[name]
+		if !ok {
+			t.Errorf("no half is made of the change %q of docs/design.md", name)
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+				if tc.before != nil {
+					tc.before(t, c, m)
+					pass(time.Second)
+				}
+				tc.half(t, c, m, first)
+				c.cutOff("r1", true)
+				next := c.office("r2").master
+				pass(time.Minute)
+				c.wantMembers(t, "the next master", next, tc.want...)
+				id := tc.want[len(tc.want)-1][:2]
+				c.set(func(f *fakeConf) {
+					for _, s := range f.members {
+						if tc.directory != "" && s.ID == id && s.Directory != tc.directory {
+							t.Errorf("%s has directory %s, want %s; after %q", id, s.Directory, tc.directory, f.changes)
+						}
+					}
+				})
+			})
+		})
+	}
+}
+
+// half makes the call so that only the first entry takes effect. After an entry
+// of the table, the entry of the configuration fails; after an entry of the
+// configuration, the master loses leadership.
+func (tc halfChange) half(t *testing.T, c *fakeCell, m *Master, first string) {
+	table, made := m.log.State().Members, max(1, tc.made)
+	before := len(changes(c))
+	c.set(func(f *fakeConf) {
+		if f.busy = first == "table"; f.busy {
+			return
+		}
+		left := made
+		f.onChange = func(n *node) {
+			if left--; left == 0 {
+				f.onChange = nil
+				n.c.depose(n.id)
+			}
+		}
+	})
+	err := tc.call(t, m)
+	t.Logf("the caller gets: %v", err)
+	if made > 1 {
+		pass(time.Second) // keepMembers does the rest
+	}
+	c.set(func(f *fakeConf) {
+		f.busy = false
+		if n := len(f.changes) - before; first == "table" && n != 0 || first != "table" && n != made {
+			t.Errorf("%d entries of the configuration: %q", n, f.changes)
+		}
+	})
+	if changed := !slices.Equal(table, m.log.State().Members); made == 1 && changed != (first == "table") {
+		t.Errorf("the table has changed: %v; the first entry is one of the %s", changed, first)
+	}
+}
+
+// changeRows are the rows of docs/design.md's table of changes, with the place
+// of the first entry of each.
+func changeRows(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/design.md")
+	must(t, err)
+	_, rest, _ := strings.Cut(string(text), "| change | first | second |")
+	table, _, _ := strings.Cut(rest, "\n\n")
+	rows := map[string]string{}
+	for _, line := range strings.Split(table, "\n")[2:] {
+		cells := strings.Split(line, "|")
+		first, _, _ := strings.Cut(strings.TrimSpace(cells[2]), ":")
+		rows[strings.TrimSpace(cells[1])] = first
+	}
+	if len(rows) == 0 {
+		t.Fatal("docs/design.md has no table of changes")
+	}
+	return rows
 }

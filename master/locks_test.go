@@ -1,10 +1,14 @@
 package master
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // two opens two sessions that outlive the test.
@@ -311,4 +315,164 @@ func TestWhereTheMasterIs(t *testing.T) {
 		pass(3 * time.Second)
 		code(t, n.master.Ready(), lockapi.CodeNoMaster)
 	})
+}
+
+// TestReleaseBehindAnAcquireThatIsOnItsWay: the release is not answered from
+// memory; the log has both, in their order.
+func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
+	for _, queued := range []bool{false, true} { // a grant or a queue position is on its way
+		one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+			a, b := two(t, m)
+			if queued {
+				mustHold(t, m, "/a", want(b))
+			}
+			c.setDelay(100 * time.Millisecond)
+			got := make(chan lockapi.Grant, 1)
+			go func() {
+				g, _ := acquireLock(t, m, "/a", want(a, queueing))
+				got <- g
+			}()
+			pass(50 * time.Millisecond)
+			r, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a})
+			if err != nil || !r.Released {
+				t.Errorf("queued %v: %+v, %v; want it to release what the acquire before it got", queued, r, err)
+			}
+			<-got
+			if h, w := n.State().Claim(a, "/a", ""); h != nil || w != nil {
+				t.Errorf("queued %v: the session has %+v, %+v behind its release", queued, h, w)
+			}
+		})
+	}
+}
+
+// TestSessionThatCannotBe: a malformed session id counts as unknown, and the
+// answer makes no log entry.
+func TestSessionThatCannotBe(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		const id = "a\x00b"
+		before := n.State().Index
+		if _, err := acquireLock(t, m, "/a", want(id)); !errors.Is(err, lockapi.CodeSessionNotFound) {
+			t.Errorf("acquire: %v; want %v", err, lockapi.CodeSessionNotFound)
+		}
+		if _, err := m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: id}); !errors.Is(err, lockapi.CodeSessionNotFound) {
+			t.Errorf("release: %v; want %v", err, lockapi.CodeSessionNotFound)
+		}
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}); err != nil {
+			t.Errorf("close: %v; it is closed already", err)
+		}
+		if after := n.State().Index; after != before {
+			t.Errorf("this took %d log entries", after-before)
+		}
+	})
+}
+
+// TestCallersAreInTheLog: each command has the principal of its call, also when
+// it cleans up after that call. It has none when the master acts unasked.
+func TestCallersAreInTheLog(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		ctx := t.Context()
+		as := func(who string) Caller { return Caller{Principal: who, RemoteAddr: "192.0.2.1:4711"} }
+		s, err := m.OpenSession(ctx, new(as("opens")), &lockapi.OpenSession{SessionRequest: lockapi.NewSessionRequest()})
+		must(t, err)
+		other := newSession(t, m, time.Second)
+		mustHold(t, m, "/a", want(other, delayed(time.Second)))
+		if _, err := m.AcquireLock(ctx, new(as("tries")), &lockapi.AcquireLock{Path: "/a", LockRequest: want(s.ID, waiting(100*time.Millisecond))}); err == nil {
+			t.Error("got what is held")
+		}
+		left, leave := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer leave()
+		_, _ = m.AcquireLock(left, new(as("leaves")), &lockapi.AcquireLock{Path: "/a", LockRequest: want(s.ID, waiting(time.Minute))})
+		pass(5 * time.Second) // until the other session expires and its lock-delay ends
+		mustHold(t, m, "/a", want(s.ID))
+		if r, err := m.ReleaseLock(ctx, new(as("releases")), &lockapi.ReleaseLock{Path: "/a", Session: s.ID}); err != nil || !r.Released {
+			t.Errorf("%+v, %v", r, err)
+		}
+		must(t, m.CloseSession(ctx, new(as("closes")), &lockapi.CloseSession{Session: s.ID}))
+		for who, ops := range map[string][]string{
+			"opens": {"open-session"}, "tries": {"acquire", "withdraw"}, "leaves": {"acquire", "withdraw"},
+			"releases": {"release"}, "closes": {"close-session"},
+		} {
+			if got := n.proposedBy(who); !slices.Equal(got, ops) {
+				t.Errorf("%q has operations %v in the log, want %v", who, got, ops)
+			}
+		}
+		unasked := n.proposedBy("")
+		for _, op := range []string{"expire-session", "end-delay"} {
+			if !slices.Contains(unasked, op) {
+				t.Errorf("the log has operations %v without a principal, want %s among them", unasked, op)
+			}
+		}
+	})
+}
+
+// proposedBy returns the commands that n has proposed for a principal.
+func (n *node) proposedBy(principal string) (ops []string) {
+	for _, b := range n.sent() {
+		for _, c := range b.Commands {
+			if c.Caller == principal {
+				ops = append(ops, state.Name(c.Operation))
+			}
+		}
+	}
+	return ops
+}
+
+// TestLaterDelayNeverShortensTheOneInForce: several holders expire one after
+// the other. The lock-delay that ends last counts, in this office and, anew, in
+// the next.
+func TestLaterDelayNeverShortensTheOneInForce(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		a, long, short := newSession(t, n.master, time.Hour), newSession(t, n.master, time.Second), newSession(t, n.master, 3*time.Second)
+		mustHold(t, n.master, "/a", want(long, shared(0), delayed(20*time.Second)))
+		mustHold(t, n.master, "/a", want(short, shared(0), delayed(time.Second)))
+		alive(n, long, time.Minute)
+		over := time.Now().Add(20 * time.Second)
+		alive(n, short, time.Minute)
+		refused := func(m *Master, over time.Time) {
+			t.Helper()
+			_, err := acquireLock(t, m, "/a", want(a))
+			left := time.Duration(code(t, err, lockapi.CodeLockDelayed).DelayRemainingMS) * time.Millisecond
+			if want := time.Until(over); left < want-2*fakeDelay || left > want+time.Second {
+				t.Errorf("delayed for another %v, want %v", left, want)
+			}
+		}
+		refused(n.master, over)
+		pass(10 * time.Second)
+		refused(n.master, over)
+		next := c.office("r2")
+		refused(next.master, time.Now().Add(20*time.Second))
+		call := begin(t.Context(), next.master, "/a", want(a, waiting(time.Minute)))
+		pass(19*time.Second + 900*time.Millisecond)
+		call.running(t)
+		<-call.done
+		if call.err != nil {
+			t.Error(call.err)
+		}
+	})
+}
+
+// TestLockDelayIsNeverShort, however fast the master's clock runs within the
+// drift.
+func TestLockDelayIsNeverShort(t *testing.T) {
+	const length = 20 * time.Second
+	for _, rate := range []float64{1 - drift, 1, 1 + drift} {
+		inCell(t, 1, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			n := c.office("r1")
+			a, dead := newSession(t, n.master, time.Hour), newSession(t, n.master, time.Second)
+			mustHold(t, n.master, "/a", want(dead, delayed(length)))
+			alive(n, dead, time.Minute)
+			call := begin(t.Context(), n.master, "/a", want(a, waiting(time.Minute)))
+			for range 2 * int(length/time.Second) { // timers run in true time: sessions that are due soon make the office read its clock
+				newSession(t, n.master, time.Second)
+				pass(500 * time.Millisecond)
+			}
+			if call.answered(t); call.err != nil {
+				t.Fatal(call.err)
+			}
+			if took := call.took; took < length-5*fakeDelay || took > length*104/100+time.Second {
+				t.Errorf("rate %v: granted after %v", rate, took)
+			}
+		}, rate)
+	}
 }

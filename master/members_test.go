@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/master/internal/members"
 	"github.com/stoutlock/stout/replica/membership"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 const newDirectory = "00000000000000aa"
@@ -153,52 +155,6 @@ func TestReplacementIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestReplaceRefusals: each names what would be lost, and nothing is changed.
-func TestReplaceRefusals(t *testing.T) {
-	for name, tc := range map[string]struct {
-		prepare func(*fakeConf)
-		id      string
-		req     lockapi.ReplaceMemberRequest
-		want    lockapi.Code
-		says    string
-	}{
-		"unknown":      {nil, "r9", replaceBy(newDirectory), lockapi.CodeNotFound, `"r9"`},
-		"malformed":    {nil, "r2", replaceBy("xyz"), lockapi.CodeInvalidArgument, "xyz"},
-		"two are away": {func(f *fakeConf) { delete(f.at, "r2"); delete(f.at, "r3") }, "r2", replaceBy(newDirectory), lockapi.CodeUnsafe, "1 of 2 voters are well"},
-		"busy":         {func(f *fakeConf) { f.busy = true }, "r2", replaceBy(newDirectory), lockapi.CodeBusy, "in progress"},
-		"another's": {func(f *fakeConf) { f.members[2].Directory = newDirectory; f.at["r3"] = newDirectory }, "r2",
-			replaceBy(newDirectory), lockapi.CodeConflict, newDirectory},
-		"the place it has": {func(f *fakeConf) { f.members[1].Directory = newDirectory }, "r2", replaceBy(newDirectory), "", ""},
-		"forced": {func(f *fakeConf) { delete(f.at, "r2"); delete(f.at, "r3") }, "r2",
-			lockapi.ReplaceMemberRequest{Directory: newDirectory, Force: true}, "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-				m := c.office("r1").master
-				pass(time.Second)
-				c.set(func(f *fakeConf) {
-					f.members = slices.Clone(f.members) // readers keep the old slice
-					if tc.prepare != nil {
-						tc.prepare(f)
-					}
-				})
-				err := second(m.ReplaceMember(t.Context(), &Caller{}, &lockapi.ReplaceMember{ID: tc.id, ReplaceMemberRequest: tc.req}))
-				if tc.want == "" {
-					if err != nil {
-						t.Error(err)
-					}
-					return
-				}
-				code(t, err, tc.want)
-				if !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("%q does not say %q", err, tc.says)
-				}
-				wantChanges(t, c, 0)
-			})
-		})
-	}
-}
-
 // TestJoinerThatNeverComesHoldsNothingUp: another directory takes its place.
 func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
@@ -294,41 +250,6 @@ func TestTakingBackComesTooLate(t *testing.T) {
 	})
 }
 
-// TestReplacedHalfway: the new directory was added, or one of two was removed,
-// and the rest is refused. A part took effect, so the error is no refusal.
-func TestReplacedHalfway(t *testing.T) {
-	busy := func(f *fakeConf) { f.busy = true }
-	for name, tt := range map[string]struct {
-		onTheirWay []string
-		by         string
-		then       func(f *fakeConf) // runs after the first change
-	}{
-		"an earlier one stays": {[]string{"00000000000000bb"}, newDirectory, busy},
-		"one of two goes":      {[]string{"00000000000000bb", "00000000000000cc"}, founder("r2"), busy},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-				m := c.office("r1").master
-				pass(100 * time.Millisecond) // the office has polled the members
-				c.set(func(f *fakeConf) {
-					for _, directory := range tt.onTheirWay {
-						f.change(membership.AddNonvoter, standing("r2", directory, false))
-					}
-					f.onChange = func(*node) {
-						f.onChange = nil
-						tt.then(f)
-					}
-				})
-				err := replaceMember(t, m, "r2", tt.by)
-				if !errors.Is(err, lockapi.CodeOutcomeUnknown) {
-					t.Errorf("the error is %v", err)
-				}
-				c.set(func(f *fakeConf) { f.busy = false })
-			})
-		})
-	}
-}
-
 // TestOldOneStaysWhileOthersAreAway: the new directory has caught up, but
 // without the old one too few voters would be well.
 func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
@@ -345,5 +266,140 @@ func TestOldOneStaysWhileOthersAreAway(t *testing.T) {
 		})
 		pass(time.Second)
 		wantChanges(t, c, 3)
+	})
+}
+
+// TestLateCopies: a removal or a replacement names the directory that the
+// member had at that time. It is refused once the member has another one, or is
+// about to. A change that was made already has no effect.
+func TestLateCopies(t *testing.T) {
+	old := founder("r2")
+	replace := func(by, inPlaceOf string) memberCall {
+		return replacing("r2", lockapi.ReplaceMemberRequest{Directory: by, InPlaceOf: inPlaceOf})
+	}
+	remove := func(directory string) memberCall {
+		return removing("r2", lockapi.RemoveMemberRequest{Directory: directory})
+	}
+	type calls = []memberCall
+	for name, tc := range map[string]struct {
+		before calls
+		late   memberCall
+		want   lockapi.Code // empty: success
+		left   []string     // directories of r2 that are left
+	}{
+		"removal behind a replacement":      {calls{replace(newDirectory, old)}, remove(old), lockapi.CodeConflict, []string{old, newDirectory}},
+		"removal in time":                   {nil, remove(old), "", nil},
+		"removal while being replaced":      {calls{replace(newDirectory, old)}, remove(newDirectory), "", nil},
+		"removal of whichever":              {calls{replace(newDirectory, old)}, remove(""), "", nil},
+		"replacement behind another":        {calls{replace(earlier, old), replace(newDirectory, earlier)}, replace(earlier, old), lockapi.CodeConflict, []string{old, newDirectory}},
+		"replacement by whichever":          {calls{replace(newDirectory, old)}, replace(earlier, ""), "", []string{old, earlier}},
+		"replacement once more":             {calls{replace(newDirectory, old)}, replace(newDirectory, old), "", []string{old, newDirectory}},
+		"taking back":                       {calls{replace(newDirectory, old)}, replace(old, newDirectory), "", []string{old}},
+		"taking back once more":             {calls{replace(newDirectory, old), replace(old, newDirectory)}, replace(old, newDirectory), "", []string{old}},
+		"taking back behind another":        {calls{replace(earlier, old), replace(newDirectory, earlier)}, replace(old, earlier), lockapi.CodeConflict, []string{old, newDirectory}},
+		"replacement behind a taking back":  {calls{replace(earlier, old), replace(old, earlier), replace(newDirectory, old)}, replace(earlier, old), lockapi.CodeConflict, []string{old, newDirectory}},
+		"replacement of another than it is": {nil, replace(newDirectory, earlier), lockapi.CodeConflict, []string{old}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+				m := c.office("r1").master
+				for _, call := range tc.before {
+					must(t, call(t, m))
+					pass(time.Second)
+				}
+				if err := tc.late(t, m); tc.want != "" {
+					code(t, err, tc.want)
+				} else if err != nil {
+					t.Error(err)
+				}
+				pass(time.Second)
+				c.set(func(f *fakeConf) {
+					var left []string
+					for _, s := range f.members {
+						if s.ID == "r2" {
+							left = append(left, s.Directory)
+						}
+					}
+					if !slices.Equal(left, tc.left) {
+						t.Errorf("r2 has %q, want %q; after %q", left, tc.left, f.changes)
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestLevelIsRaisedWhenAllKnowIt: the level waits for every member, including
+// an absent one and a nonvoter. The next master raises it, too.
+func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift, Level: 2}, func(t *testing.T, c *fakeCell) {
+		level := func(when string, want uint64) {
+			t.Helper()
+			pass(time.Minute)
+			for _, n := range c.nodes {
+				if n.leads() && n.State().Level != want {
+					t.Errorf("%s the cell is at level %d, want %d", when, n.State().Level, want)
+				}
+			}
+		}
+		c.office("r1")
+		level("with releases of level 1", 1)
+		c.set(func(f *fakeConf) { f.level = map[string]uint64{founder("r1"): 2, founder("r2"): 3} })
+		level("with two of three", 1)
+		c.set(func(f *fakeConf) { f.level[founder("r3")] = 2; delete(f.at, "r3") })
+		level("while the third is away", 1)
+		c.set(func(f *fakeConf) {
+			f.at["r3"] = founder("r3")
+			f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // no process runs with it
+		})
+		level("with one that has no vote and tells nothing", 1)
+		c.set(func(f *fakeConf) { f.change(membership.RemoveMember, standing("r2", newDirectory, false)) })
+		level("when all know it", 2)
+	})
+}
+
+// TestEndSessionRaisesTheLevel: the first call after an upgrade succeeds, before
+// the master asks the members by itself.
+func TestEndSessionRaisesTheLevel(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		c.set(func(f *fakeConf) {
+			f.level = map[string]uint64{founder("r1"): state.Level, founder("r2"): state.Level, founder("r3"): 1}
+		})
+		m := c.office("r1").master
+		id := newSession(t, m, time.Minute)
+		end := &lockapi.EndSession{Session: id}
+		if err := m.EndSession(t.Context(), &Caller{}, end); !errors.Is(err, lockapi.CodeConflict) {
+			t.Errorf("while a replica does not know it: %v", err)
+		}
+		c.set(func(f *fakeConf) { f.level[founder("r3")] = state.Level })
+		if err := m.EndSession(t.Context(), &Caller{}, end); err != nil {
+			t.Errorf("when all know it: %v", err)
+		}
+	})
+}
+
+// TestEarlyOperationsAreRefused: an operation of a later level never gets into
+// the log.
+func TestEarlyOperationsAreRefused(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		id := newSession(t, m, time.Minute)
+		level := func(l uint64) {
+			n.change(func(s *state.State) { s.Level = l })
+		}
+		// Nothing is applied at this instant: a renewal of the lease
+		// would be applied to a state without a level.
+		synctest.Wait()
+		was := n.State().Level
+		level(0) // every operation needs a higher level
+		defer level(was)
+		sent := len(n.sent())
+		if err := m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}); !errors.Is(err, lockapi.CodeConflict) {
+			t.Errorf("the error is %v", err)
+		}
+		for _, b := range n.sent()[sent:] {
+			for _, c := range b.Commands {
+				t.Errorf("%s was proposed", state.Name(c.Operation))
+			}
+		}
 	})
 }

@@ -3,10 +3,13 @@ package master
 import (
 	"context"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/deadlock"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // named opens a session with a name and metadata.
@@ -91,4 +94,101 @@ func TestNobodyWaitsForLessThanNothing(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 	})
+}
+
+// TestDeadlocks: a cycle is shown with its waits and their times until one of
+// its sessions ends. The master shows it, and another replica from its state.
+func TestDeadlocks(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		m := c.office("r1").master
+		a, b := lasting(t, m, "a", time.Hour), lasting(t, m, "b", time.Hour)
+		one, other := mustHold(t, m, "/1", want(a)), mustHold(t, m, "/2", want(b))
+		find := func(m *Master, stale bool) []lockapi.Deadlock {
+			t.Helper()
+			d, err := m.FindDeadlocks(t.Context(), &Read{Caller: new(root(AnyCaller)), Stale: stale}, &lockapi.FindDeadlocks{})
+			must(t, err)
+			return d.Deadlocks
+		}
+		ask := func(session, path string) {
+			t.Helper()
+			must(t, second(acquireLock(t, m, path, want(session, queueing))))
+		}
+		if ask(a, "/2"); len(find(m, false)) != 0 || m.cycles() != 0 {
+			t.Errorf("one waits: %+v", find(m, false))
+		}
+		ask(b, "/1")
+		pass(5 * time.Second)
+		for i, n := range c.nodes {
+			found := find(n.master, i > 0)
+			if len(found) != 1 || len(found[0].Links) != 2 || n.master.cycles() != 1 {
+				t.Fatalf("%s: %+v", n.id, found)
+			}
+			for _, l := range found[0].Links {
+				name, path, token := "a", "/2", other.Token
+				if l.Session == b {
+					name, path, token = "b", "/1", one.Token
+				}
+				if l.SessionName != name || l.Path != path || l.Token != token || l.WaitingMS < 5000 || l.Mode != lockapi.Exclusive {
+					t.Errorf("%s: %+v", n.id, l)
+				}
+			}
+		}
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: a}))
+		if found := find(m, false); len(found) != 0 {
+			t.Errorf("after its end: %+v", found)
+		}
+	})
+}
+
+// TestDeadlocksLeaveOut cycles with a path that the caller may not read.
+func TestDeadlocksLeaveOut(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/q", AccessLists: lockapi.AccessLists{Lock: []string{"user:a"}}})))
+		ask := func(session, path string) {
+			t.Helper()
+			must(t, second(m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, path), session)), &lockapi.AcquireLock{Path: path, LockRequest: want(session, queueing)})))
+		}
+		for _, paths := range [][2]string{{"/p/1", "/p/2"}, {"/p/3", "/q/1"}} {
+			s, other := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:a")
+			ask(s, paths[0])
+			ask(other, paths[1])
+			ask(s, paths[1])
+			ask(other, paths[0])
+		}
+		for who, seen := range map[string]int{"user:c": 1, "user:root": 2, "user:zoe": 0} {
+			d, err := m.FindDeadlocks(t.Context(), &Read{Caller: new(by(who, AnyCaller))}, &lockapi.FindDeadlocks{})
+			must(t, err)
+			if len(d.Deadlocks) != seen {
+				t.Errorf("%s sees %+v", who, d.Deadlocks)
+			}
+		}
+	})
+}
+
+// TestCirclesAreCounted once for each state, and in a large cell not for each.
+func TestCyclesAreCounted(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		s := newSession(t, m, time.Hour)
+		mustHold(t, m, "/l", want(s))
+		must(t, second(acquireLock(t, m, "/l", want(s, handle("again"), queueing))))
+		c := &m.counted
+		for _, x := range []struct {
+			of    uint64
+			again time.Duration
+			want  int
+		}{{m.log.State().Index, 0, 7}, {0, time.Hour, 7}, {0, 0, 1}} {
+			c.of, c.n, c.again = x.of, 7, m.opts.Clock()+x.again
+			if n := m.cycles(); n != x.want {
+				t.Errorf("%d circles, want %d: %+v", n, x.want, x)
+			}
+		}
+	})
+}
+
+// TestLongCirclesAreCut: the rest of the links is counted.
+func TestLongCyclesAreCut(t *testing.T) {
+	c := slices.Repeat(deadlock.Cycle{{Wait: &state.Wait{Path: "/l"}, Hold: &state.Hold{}}}, lockapi.MaxDeadlockLinks+2)
+	if d := deadlockOf(state.New(), c, time.Now()); len(d.Links) != lockapi.MaxDeadlockLinks || d.MoreLinks != 2 {
+		t.Errorf("%d links and %d more", len(d.Links), d.MoreLinks)
+	}
 }

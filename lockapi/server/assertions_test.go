@@ -48,8 +48,7 @@ func TestNoCredentialTravels(t *testing.T) {
 				got = r.Header
 				w.WriteHeader(http.StatusNoContent)
 			})
-			replica := startNode(t, "r2", tune)
-			replica.setMaster(3, "r1", other.URL)
+			replica := startReplica(t, other.URL, tune)
 			for _, as := range []string{"", secret} {
 				headers := []string{"Stout-Caller", `{"principal":"user:zoe","how":"certificate"}`}
 				if as != "" {
@@ -232,10 +231,8 @@ func TestReplicasThatLagDecideNothing(t *testing.T) {
 			})
 			knowsNone.setMaster(3, "r1", s.url)
 			all := []*node{trusts, knowsNone}
-			r := s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:reader"}`)
-			r.wantStatus(t, 201)
-			var token lockapi.Token
-			must(t, json.Unmarshal([]byte(r.body), &token))
+			r := s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:reader"}`).wantStatus(t, 201)
+			token := decoded[lockapi.Token](t, r)
 			for _, n := range all {
 				call(t, "GET", n.url+"/v1/locks/p/l", "", "Authorization", "Bearer "+token.Secret).wantStatus(t, 200)
 			}
@@ -365,8 +362,7 @@ func TestTheMasterKnowsFromWhere(t *testing.T) {
 				o.Master = at
 			})
 			first.setMaster(3, "r1", first.url)
-			replica := startNode(t, "r2", tune)
-			replica.setMaster(3, "r1", first.url)
+			replica := startReplica(t, first.url, tune)
 			for _, handler := range []http.Handler{first.server.Handler(), replica.server.Handler()} {
 				r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/sessions", nil)
 				r.RemoteAddr = "[2001:db8::7]:4711"
@@ -425,4 +421,30 @@ type seeing struct {
 func (s seeing) Do(_ context.Context, by *master.Caller, _ bool, _ lockapi.Call) (any, master.Outcome, error) {
 	*s.by = *by
 	return lockapi.WhoAmI{}, master.Outcome{}, nil
+}
+
+// TestWordOfAReplicaThatIsNoMember: a replica's assertion and the address in it
+// count only while it is a member. Its own questions are still answered.
+func TestWordOfAReplicaThatIsNoMember(t *testing.T) {
+	for way, tune := range ways {
+		var by *links
+		s, replica := startSecuredPair(t, tune, func(o *server.Options) {
+			if l := o.Links.(*links); by == nil {
+				by = l // of the master, which is started first
+			}
+		})
+		s.through = replica.url
+		s.call(t, "operator", "GET", "/v1/access/tokens", "").wantStatus(t, 200)
+		by.gone.Store(true)
+		for _, as := range []string{"operator", "root"} {
+			s.call(t, as, "GET", "/v1/access/tokens", "").wantCode(t, lockapi.CodeNoMaster)
+			s.call(t, as, "POST", "/v1/access/tokens", `{"principal":"user:root"}`).wantCode(t, lockapi.CodeNoMaster)
+		}
+		behind(s.server, "GET", "/v1/access/tokens", "Stout-Caller", `{"principal":"user:operator","how":"certificate"}`).wantCode(t, lockapi.CodeNoMaster)
+		behind(s.server, "GET", "/v1/replica").wantStatus(t, 200)
+		by.gone.Store(false)
+		if r := s.call(t, "operator", "GET", "/v1/access/tokens", ""); r.status != 200 {
+			t.Errorf("%s: a member is refused: %d %s", way, r.status, r.body)
+		}
+	}
 }

@@ -165,8 +165,7 @@ func TestAuditOfChanges(t *testing.T) {
 	w := new(tape)
 	s := startSecured(t, taped(t, w, false, true))
 	opened := s.call(t, "writer", "POST", "/v1/sessions", `{"name":"c0ntent"}`, "Idempotency-Key", "k3y-of-idempotency")
-	var v lockapi.Session
-	must(t, json.Unmarshal([]byte(opened.body), &v))
+	v := decoded[lockapi.Session](t, opened)
 	w.linesOf(t, opened, 1)
 	last := uint64(0)
 	for _, c := range []struct{ method, path, body, want string }{
@@ -317,8 +316,7 @@ func TestAuditOfBreakGlass(t *testing.T) {
 func TestAuditOfForwardedCalls(t *testing.T) {
 	at, via := new(tape), new(tape)
 	s := startSecured(t, taped(t, at, false, true))
-	replica := startNode(t, "r2", taped(t, via, false, true))
-	replica.setMaster(3, "r1", s.url)
+	replica := startReplica(t, s.url, taped(t, via, false, true))
 	s.through = replica.url
 	for _, got := range []reply{
 		s.call(t, "reader", "PUT", "/v1/files/p/f", "x"), s.call(t, "writer", "PUT", "/v1/files/p/f", "x"), s.call(t, "root", "PUT", "/v1/access/rules/p/q", "{}"),
@@ -412,5 +410,40 @@ func TestAuditOfManyDenials(t *testing.T) {
 	})
 	if seconds := uint64(took/time.Second) + 2; lines > 10*seconds {
 		t.Errorf("%d lines in %v", lines, took)
+	}
+}
+
+// TestHistoryIsTheReplicasOwn: each replica answers from its own record, with
+// and without a master, and includes the revision.
+func TestHistoryIsTheReplicasOwn(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for range 3 {
+		replica.happened("/a")
+	}
+	for _, known := range []bool{true, false} {
+		if !known {
+			replica.setMaster(0, "", "")
+		}
+		got := call(t, "GET", replica.url+"/v1/history?path=%2Fa&limit=2", "", "Stout-Forward", "never").wantStatus(t, 200)
+		var h lockapi.History
+		if err := json.Unmarshal([]byte(got.body), &h); err != nil || len(h.Events) != 2 || h.Events[0].Revision != 4 || h.Revision != 4 {
+			t.Errorf("%v: %s", err, got.body)
+		}
+		if r := got.header.Get(lockapi.HeaderRevision); r != "4" {
+			t.Errorf("revision %q", r)
+		}
+	}
+	if got := call(t, "GET", master.url+"/v1/history?path=/a", ""); got.status != 200 || got.header.Get(lockapi.HeaderRevision) != "1" {
+		t.Errorf("the master says %d %s", got.status, got.body)
+	}
+}
+
+func TestHistoryRefuses(t *testing.T) {
+	n := startMaster(t, nil)
+	for query, field := range map[string]string{"": "path", "path=": "path", "path=a": "path", "path=/a&limit=0": "limit", "path=/a&limit=1001": "limit",
+		"path=/a&path=/b": "path", "path=/a&consistency=stale": "consistency"} {
+		if e := call(t, "GET", n.url+"/v1/history?"+query, "").wantCode(t, lockapi.CodeInvalidArgument); e.Field != field {
+			t.Errorf("%s: field %q", query, e.Field)
+		}
 	}
 }

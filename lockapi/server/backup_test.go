@@ -131,7 +131,6 @@ func TestBackupAtNoMaster(t *testing.T) {
 	master.setHook(func(context.Context, string) error { return lockapi.Errorf(lockapi.CodePermissionDenied, "no") })
 	call(t, "GET", replica.url+"/v1/backup", "").wantCode(t, lockapi.CodePermissionDenied)
 	url, _ := breaking(t)
-	lost := startNode(t, "r2", nil)
-	lost.setMaster(3, "r1", url)
+	lost := startReplica(t, url, nil)
 	call(t, "GET", lost.url+"/v1/backup", "").wantCode(t, lockapi.CodeNoMaster)
 }

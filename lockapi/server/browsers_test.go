@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoutlock/stout/internal/browser"
+	"github.com/stoutlock/stout/internal/page"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 )
@@ -64,9 +65,7 @@ func TestOtherSitesPagesChangeNothing(t *testing.T) {
 			}
 		}
 	}
-	if calls := master.made(); len(calls) > 0 {
-		t.Errorf("the master was asked for %q", calls)
-	}
+	master.wantNoCalls(t)
 	if got := counted(t, master, "stout_http_requests_total", "POST", lockapi.RouteSessions); got != 5 {
 		t.Errorf("%d refusals are counted under their route", got)
 	}
@@ -122,8 +121,7 @@ func TestOwnPagesCall(t *testing.T) {
 	for _, headers := range [][]string{
 		nil, {"Origin", "http://" + n.addr}, {"Origin", "http://" + n.addr, "Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"},
 	} {
-		got := callAs(t, n, "POST", n.addr, "/v1/sessions", "{}", headers...)
-		got.wantStatus(t, http.StatusCreated)
+		got := callAs(t, n, "POST", n.addr, "/v1/sessions", "{}", headers...).wantStatus(t, http.StatusCreated)
 		if got.header.Get("Cache-Control") != "no-store" || got.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%q: %v", headers, got.header)
 		}
@@ -166,8 +164,7 @@ func TestPreflights(t *testing.T) {
 		return callAs(t, n, "OPTIONS", n.addr, "/v1/locks/a", "", append([]string{"Origin", site, "Access-Control-Request-Method", "PUT",
 			"Access-Control-Request-Headers", "content-type"}, more...)...)
 	}
-	got := ask(ui, "Access-Control-Request-Private-Network", "true")
-	got.wantStatus(t, http.StatusNoContent)
+	got := ask(ui, "Access-Control-Request-Private-Network", "true").wantStatus(t, http.StatusNoContent)
 	for name, part := range map[string]string{
 		"Access-Control-Allow-Origin": ui, "Access-Control-Allow-Methods": "PUT", "Access-Control-Allow-Headers": "Content-Type",
 		"Access-Control-Max-Age": "600", "Access-Control-Allow-Private-Network": "true", "Vary": "Origin", "Stout-Epoch": "3",
@@ -185,9 +182,7 @@ func TestPreflights(t *testing.T) {
 		got.wantCode(t, lockapi.CodeCrossOrigin)
 	}
 	callAs(t, n, "OPTIONS", n.addr, "/v1/locks/a", "").wantCode(t, lockapi.CodeMethodNotAllowed)
-	if calls := n.made(); len(calls) > 0 {
-		t.Errorf("the master was asked for %q", calls)
-	}
+	n.wantNoCalls(t)
 }
 
 // While access control is on, a page of an allowed site sends a preflight
@@ -212,8 +207,7 @@ func TestPagesWithAccess(t *testing.T) {
 		{slices.Concat(page, token), 201}, {page, 401}, {slices.Concat(page, []string{"Authorization", "Bearer stout_x"}), 401},
 		{slices.Concat(page, []string{"Authorization", "Bearer " + s.tokens["reader"]}), 403},
 	} {
-		got := callAs(t, n, "PUT", n.addr, "/v1/files/p/f", "x", c.headers...)
-		got.wantStatus(t, c.status)
+		got := callAs(t, n, "PUT", n.addr, "/v1/files/p/f", "x", c.headers...).wantStatus(t, c.status)
 		if got.header.Get("Access-Control-Allow-Origin") != ui || got.header.Get("Access-Control-Expose-Headers") != "*" || got.header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%d: %v", c.status, got.header)
 		}
@@ -222,4 +216,131 @@ func TestPagesWithAccess(t *testing.T) {
 	callAs(t, n, "PUT", "evil.example", "/v1/files/p/g", "x", append(token, "Origin", "http://evil.example")...).wantCode(t, lockapi.CodeCrossOrigin)
 	callAs(t, n, "PUT", "stout.example.com", "/v1/files/p/g", "x", append(token, "Origin", "http://stout.example.com", "Sec-Fetch-Site", "same-origin")...).wantStatus(t, 201)
 	s.call(t, "reader", "GET", "/v1/files/p/g", "").wantStatus(t, 200)
+}
+
+// TestPageFiles: each file has its type, and headers that restrict a browser to
+// the files of the page and the API of its replica.
+func TestPageFiles(t *testing.T) {
+	n := startMaster(t, nil)
+	for _, name := range append(page.Names(), "") {
+		r := call(t, "GET", n.url+"/ui/"+name, "").wantStatus(t, http.StatusOK)
+		f, _ := page.Find(name)
+		if r.body != string(f.Content) || r.header.Get("Content-Type") != f.Type {
+			t.Errorf("%q: %d bytes of %s", name, len(r.body), r.header.Get("Content-Type"))
+		}
+		checkPageHeaders(t, name, r.header)
+		for _, tag := range []string{f.ETag, "W/" + f.ETag, `"x", ` + f.ETag, "*"} {
+			again := call(t, "GET", n.url+"/ui/"+name, "", "If-None-Match", tag)
+			if again.status != http.StatusNotModified || again.body != "" || again.header.Get("ETag") != f.ETag {
+				t.Errorf("%q with %s: %d %q", name, tag, again.status, again.header.Get("ETag"))
+			}
+		}
+		if other := call(t, "GET", n.url+"/ui/"+name, "", "If-None-Match", `"x"`); other.status != http.StatusOK {
+			t.Errorf("%q with another ETag: %d", name, other.status)
+		}
+		head := call(t, "HEAD", n.url+"/ui/"+name, "")
+		if head.status != http.StatusOK || head.body != "" || head.header.Get("Content-Length") != r.header.Get("Content-Length") {
+			t.Errorf("HEAD %q: %d, %d bytes", name, head.status, len(head.body))
+		}
+	}
+}
+
+func checkPageHeaders(t *testing.T, name string, h http.Header) {
+	t.Helper()
+	policy := h.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
+		if !strings.Contains("; "+policy+";", "; "+part+";") {
+			t.Errorf("%q: the policy %q has no %s", name, policy, part)
+		}
+	}
+	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, ":") {
+		t.Errorf("%q: the policy %q opens more than its own host", name, policy)
+	}
+	for header, want := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "Cross-Origin-Opener-Policy": "same-origin"} {
+		if got := h.Get(header); got != want {
+			t.Errorf("%q: %s is %q, want %q", name, header, got, want)
+		}
+	}
+	if h.Get("Set-Cookie") != "" {
+		t.Errorf("%q sets a cookie", name)
+	}
+}
+
+// TestPageHasNothingElse: file names are looked up exactly.
+func TestPageHasNothingElse(t *testing.T) {
+	n := startMaster(t, nil)
+	for _, name := range []string{
+		"none", "page.js/", "/page.js", "./page.js", "../page.go", "..%2fpage.go", "%2e%2e/%2e%2e/etc/passwd", "../../../../etc/passwd", "files/page.js", "files", "PAGE.JS",
+		"page.js%00", "page.js%00.css", "..", "..\\page.go", "index.html/page.js", strings.Repeat("x", 4000),
+	} {
+		r := call(t, "GET", n.url+"/ui/"+name, "")
+		if r.status != http.StatusNotFound && r.status != http.StatusBadRequest {
+			t.Errorf("%q: %d %.80s", name, r.status, r.body)
+		}
+		if r.status == http.StatusNotFound && r.problem(t).Code != lockapi.CodeNotFound {
+			t.Errorf("%q: %s", name, r.body)
+		}
+	}
+	if r := call(t, "GET", n.url+"/ui/%70age.js", ""); r.status != http.StatusOK {
+		t.Errorf("a name in another spelling: %d", r.status)
+	}
+	call(t, "GET", n.url+"/ui/?x=1", "").wantField(t, "x")
+	for _, path := range []string{"/ui/", "/ui/page.js", "/ui", "/"} {
+		for _, method := range []string{"POST", "PUT", "DELETE", "PATCH"} {
+			r := call(t, method, n.url+path, "")
+			r.wantCode(t, lockapi.CodeMethodNotAllowed)
+			if got := r.header.Get("Allow"); !strings.Contains(got, "GET") || strings.Contains(got, method) {
+				t.Errorf("%s %s: Allow is %q", method, path, got)
+			}
+		}
+	}
+}
+
+// TestWaysToThePage: a browser at the replica's bare address is redirected to
+// the page, and a program gets 404 as before.
+func TestWaysToThePage(t *testing.T) {
+	n := startMaster(t, nil)
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	for _, c := range []struct {
+		path, accept string
+		status       int
+	}{
+		{"/", browser, http.StatusSeeOther},
+		{"/", "", http.StatusNotFound},
+		{"/", "*/*", http.StatusNotFound},
+		{"/", "application/json", http.StatusNotFound},
+		{"/", "text/html;q=0", http.StatusNotFound},
+		{"/ui", "", http.StatusPermanentRedirect},
+		{"/ui", browser, http.StatusPermanentRedirect},
+	} {
+		var headers []string
+		if c.accept != "" {
+			headers = []string{"Accept", c.accept}
+		}
+		r := call(t, "GET", n.url+c.path, "", headers...)
+		if r.status != c.status || (r.header.Get("Location") == "/ui/") != (c.status < 400) {
+			t.Errorf("%s with %q: %d to %q", c.path, c.accept, r.status, r.header.Get("Location"))
+		}
+	}
+}
+
+// TestPageAsksForNothing: the page's files are open while access control is on,
+// and a wrong credential is ignored. Each call of the page is checked.
+func TestPageAsksForNothing(t *testing.T) {
+	s := startSecured(t)
+	for _, as := range []string{"anonymous", "nobody", "root"} {
+		s.call(t, as, "GET", "/ui/", "").wantStatus(t, http.StatusOK)
+	}
+	s.tokens["bad"] = "stout_" + strings.Repeat("x", 64)
+	s.call(t, "bad", "GET", "/ui/page.js", "").wantStatus(t, http.StatusOK)
+	s.call(t, "anonymous", "GET", "/v1/cell", "").wantStatus(t, http.StatusUnauthorized)
+	for who, want := range map[string]string{
+		"nobody":   `{"principal":"user:nobody","how":"token"}`,
+		"observer": `{"principal":"user:observer","how":"token","observe":true}`,
+		"operator": `{"principal":"user:operator","how":"token","observe":true,"operate":true}`,
+	} {
+		if r := s.call(t, who, "GET", "/v1/access/whoami?rights=true", ""); strings.TrimSpace(r.body) != want {
+			t.Errorf("%s, want %s", r.body, want)
+		}
+	}
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +33,14 @@ func dial(t *testing.T, n *node) *net.TCPConn {
 func send(t *testing.T, c net.Conn, bytes string) {
 	t.Helper()
 	must(t, second(io.WriteString(c, bytes)))
+}
+
+// receive reads an answer.
+func receive(t *testing.T, r *bufio.Reader) reply {
+	t.Helper()
+	resp, err := http.ReadResponse(r, nil)
+	must(t, err)
+	return readReply(t, resp)
 }
 
 // wantClosed reads until the server closes the connection.
@@ -65,17 +75,13 @@ func TestSlowBodiesAreRefused(t *testing.T) {
 	} {
 		c := dial(t, n)
 		send(t, c, request)
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		must(t, err)
-		got := readReply(t, resp)
+		got := receive(t, bufio.NewReader(c))
 		if e := got.wantCode(t, lockapi.CodeInvalidArgument); e.Field != "body" || !strings.Contains(e.Detail, "50ms") {
 			t.Errorf("%q: %s", request, got.body)
 		}
 		wantClosed(t, c)
 	}
-	if calls := n.made(); len(calls) > 0 {
-		t.Errorf("calls went on to the master: %q", calls)
-	}
+	n.wantNoCalls(t)
 }
 
 func TestBodyCutShort(t *testing.T) {
@@ -83,12 +89,8 @@ func TestBodyCutShort(t *testing.T) {
 	c := dial(t, n)
 	send(t, c, "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{}")
 	must(t, c.CloseWrite())
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	must(t, err)
-	readReply(t, resp).wantCode(t, lockapi.CodeInvalidArgument)
-	if calls := n.made(); len(calls) > 0 {
-		t.Errorf("half a body went on to the master: %q", calls)
-	}
+	receive(t, bufio.NewReader(c)).wantCode(t, lockapi.CodeInvalidArgument)
+	n.wantNoCalls(t)
 }
 
 // The deadline of a body does not affect the wait of its call.
@@ -163,26 +165,6 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// Some clients send a line end after a body (RFC 9112, 2.2).
-func TestLineEndsBeforeARequest(t *testing.T) {
-	n := startMaster(t, nil)
-	c := dial(t, n)
-	r := bufio.NewReader(c)
-	for _, request := range []string{
-		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}\r\n",
-		"\r\n\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
-	} {
-		send(t, c, request)
-		resp, err := http.ReadResponse(r, nil)
-		if err != nil {
-			t.Fatalf("%q: %v", request, err)
-		}
-		if got := readReply(t, resp); got.status >= 300 {
-			t.Errorf("%q: %d %s", request, got.status, got.body)
-		}
-	}
-}
-
 // An invalid request gets an answer with the same status in head and document.
 func TestRefusalsOfWhatIsNoRequest(t *testing.T) {
 	n := startMaster(t, nil)
@@ -193,8 +175,7 @@ func TestRefusalsOfWhatIsNoRequest(t *testing.T) {
 		"GET /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n":                http.StatusNotImplemented,
 		"GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n":                                           http.StatusHTTPVersionNotSupported,
 	} {
-		got := raw(t, n, "GET", request)
-		got.wantStatus(t, status)
+		got := raw(t, n, "GET", request).wantStatus(t, status)
 		var p lockapi.Problem
 		if err := json.Unmarshal([]byte(got.body), &p); err != nil || p.Status != status || p.Detail == "" {
 			t.Errorf("%.40q: %s, %v", request, got.body, err)
@@ -222,8 +203,7 @@ func TestShutdown(t *testing.T) {
 		<-finish
 		return nil
 	})
-	answered := make(chan reply, 1)
-	go func() { answered <- call(t, "POST", n.url+"/v1/sessions", "") }()
+	answered := calling(t, "POST", n.url+"/v1/sessions", "")
 	<-entered
 	down := make(chan error, 1)
 	go func() { down <- n.server.Shutdown(t.Context()) }()
@@ -244,20 +224,6 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// net/http alone would wait five seconds for a request on the second
-// connection.
-func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
-	n := startMaster(t, nil)
-	call(t, "GET", n.url+"/livez", "")
-	c := dial(t, n)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancel()
-	if err := n.server.Shutdown(ctx); err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
-	wantClosed(t, c)
-}
-
 func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 	n := startMaster(t, nil)
 	entered := make(chan struct{})
@@ -275,4 +241,74 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 		t.Errorf("Shutdown: %v", err)
 	}
 	wantClosed(t, c)
+}
+
+// A stopping replica ends the calls that wait at the master: they may be sent
+// again there.
+func TestShutdownReleasesForwardedCalls(t *testing.T) {
+	master, replica := startPair(t, nil)
+	entered := make(chan struct{})
+	master.setHook(func(ctx context.Context, _ string) error {
+		close(entered)
+		<-ctx.Done()
+		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "cancelled")
+	})
+	answered := calling(t, "PUT", replica.url+"/v1/locks/a", `{"session":"s1","wait_ms":600000}`)
+	<-entered
+	if err := replica.server.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	(<-answered).wantCode(t, lockapi.CodeOutcomeUnknown)
+}
+
+// However callers use their connections, and however many more there are than
+// places, each place is freed once and no caller waits for one in vain.
+func TestConnectionsComeAndGo(t *testing.T) {
+	const live = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	n := few(t, 6)
+	entered, release := hold(n)
+	defer release()
+	go func() {
+		for {
+			select {
+			case <-t.Context().Done():
+				return
+			case <-entered:
+			}
+		}
+	}()
+	texts := []string{
+		"", "GET /livez HT", live, live + live, live + "GET", "nonsense\r\n\r\n",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n{",
+		"GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n\r\nG",
+	}
+	var callers sync.WaitGroup
+	for range 12 {
+		callers.Go(func() {
+			for range 60 {
+				c, err := net.Dial("tcp", n.addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.WriteString(c, texts[rand.IntN(len(texts))])
+				if rand.IntN(2) == 0 {
+					_ = c.SetReadDeadline(time.Now().Add(time.Duration(rand.IntN(5)) * time.Millisecond))
+					_, _ = c.Read(make([]byte, 1000))
+				}
+				_ = c.Close()
+			}
+		})
+	}
+	callers.Wait()
+	release()
+	eventually(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
+	for range 20 {
+		c := transmit(t, n, live)
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+			t.Fatalf("a call: %q, %v", line, err)
+		}
+	}
 }

@@ -559,8 +559,7 @@ func TestConsulBesideAnOlderMaster(t *testing.T) {
 		w.WriteHeader(e.Code.Status())
 		_ = json.NewEncoder(w).Encode(e)
 	})
-	replica := startNode(t, "r2", nil)
-	replica.setMaster(3, "r1", master.URL)
+	replica := startReplica(t, master.URL, nil)
 	door := startDoor(t, replica.server)
 	const without = "No cluster leader: the master runs a release without the door"
 	for _, x := range []struct {

@@ -34,8 +34,7 @@ func TestForwardingKeepsTheCall(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(w, `{"code":"too_many"}`)
 	})
-	replica := startNode(t, "r2", nil)
-	replica.setMaster(3, "r1", master.URL)
+	replica := startReplica(t, master.URL, nil)
 
 	answer := call(t, "PUT", replica.url+"/v1/locks/a%20b/%C3%A9", `{ "session":"s"}`, "Other", "x")
 	if got.method != "PUT" || got.target != "/v1/locks/a%20b/%C3%A9" || got.body != `{ "session":"s"}` {
@@ -95,8 +94,7 @@ func TestAnswersOfTheMasterPass(t *testing.T) {
 func TestAnswersWithOddStatusPass(t *testing.T) {
 	for _, status := range []int{599, 600, 999} {
 		other := startOther(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-		replica := startNode(t, "r2", nil)
-		replica.setMaster(3, "r1", other.URL)
+		replica := startReplica(t, other.URL, nil)
 		call(t, "DELETE", replica.url+"/v1/sessions/s", "").wantStatus(t, status)
 	}
 }
@@ -128,8 +126,7 @@ func TestNoMaster(t *testing.T) {
 
 func TestMasterIsAwaited(t *testing.T) {
 	n := startNode(t, "r1", patient)
-	answered := make(chan reply, 1)
-	go func() { answered <- call(t, "POST", n.url+"/v1/sessions", "") }()
+	answered := calling(t, "POST", n.url+"/v1/sessions", "")
 	eventually(t, "the call is there", func() bool { return inFlight(t, n) == 1 })
 	n.setMaster(1, "r1", n.url)
 	(<-answered).wantStatus(t, 201)
@@ -166,10 +163,8 @@ func TestMovedMasterIsFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			master := startNode(t, "r3", nil)
 			master.setMaster(4, "r3", master.url)
-			replica := startNode(t, "r2", patient)
-			replica.setMaster(3, "r1", old(t, master))
-			answered := make(chan reply, 1)
-			go func() { answered <- call(t, "POST", replica.url+"/v1/sessions", "") }()
+			replica := startReplica(t, old(t, master), patient)
+			answered := calling(t, "POST", replica.url+"/v1/sessions", "")
 			eventually(t, "the old master was tried", func() bool { return attempts(t, replica) > 0 })
 			replica.setMaster(4, "r3", master.url)
 			(<-answered).wantStatus(t, 201)
@@ -207,8 +202,7 @@ func breaking(t *testing.T) (url string, taken *atomic.Int64) {
 
 func TestLostAnswers(t *testing.T) {
 	url, taken := breaking(t)
-	replica := startNode(t, "r2", nil)
-	replica.setMaster(3, "r1", url)
+	replica := startReplica(t, url, nil)
 	for _, c := range []struct{ method, target, body string }{
 		{"POST", "/v1/sessions", ""},
 		{"PUT", "/v1/locks/a", `{"session":"s"}`},
@@ -239,8 +233,7 @@ func TestLostAnswersUnderAKey(t *testing.T) {
 		{"POST", "/v1/transactions", `{"session":"s","then":[{"get":{"path":"/a"}}]}`},
 	}
 	url, taken := breaking(t)
-	lost := startNode(t, "r2", nil)
-	lost.setMaster(3, "r1", url)
+	lost := startReplica(t, url, nil)
 	for _, c := range calls {
 		taken.Store(0)
 		call(t, c.method, lost.url+c.target, c.body, "Idempotency-Key", "k").wantCode(t, lockapi.CodeOutcomeUnknown)
@@ -304,8 +297,7 @@ func TestHalfAnAnswerIsNone(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":`)
 		panic(http.ErrAbortHandler)
 	})
-	replica := startNode(t, "r2", nil)
-	replica.setMaster(3, "r1", master.URL)
+	replica := startReplica(t, master.URL, nil)
 	call(t, "POST", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeOutcomeUnknown)
 	call(t, "GET", replica.url+"/v1/sessions", "").wantCode(t, lockapi.CodeNoMaster)
 }
@@ -321,8 +313,7 @@ func TestCallIsSentOnce(t *testing.T) {
 	}, func(s *httptest.Server) {
 		s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key{}, c) }
 	})
-	replica := startNode(t, "r2", nil)
-	replica.setMaster(3, "r1", master.URL)
+	replica := startReplica(t, master.URL, nil)
 	for n := range int64(3) {
 		call(t, "POST", replica.url+"/v1/sessions", "", "Idempotency-Key", "k1").wantCode(t, lockapi.CodeOutcomeUnknown)
 		if got := taken.Load(); got != n+1 {
@@ -342,10 +333,8 @@ func TestRepeatableCallIsSentAgainToTheNextMaster(t *testing.T) {
 		master := startNode(t, "r3", nil)
 		master.setMaster(4, "r3", master.url)
 		master.addSession(lockapi.Session{ID: "s"})
-		replica := startNode(t, "r2", patient)
-		replica.setMaster(3, "r1", url)
-		answered := make(chan reply, 1)
-		go func() { answered <- call(t, c.method, replica.url+c.target, "") }()
+		replica := startReplica(t, url, patient)
+		answered := calling(t, c.method, replica.url+c.target, "")
 		eventually(t, "the old master was tried", func() bool { return taken.Load() > 0 })
 		replica.setMaster(4, "r3", master.url)
 		(<-answered).wantStatus(t, 200)
@@ -406,8 +395,7 @@ func TestStuckMasterIsLeft(t *testing.T) {
 func TestAnswerTimeout(t *testing.T) {
 	t.Parallel()
 	master := startMaster(t, nil)
-	replica := startNode(t, "r2", func(o *server.Options) { o.AnswerTimeout = 500 * time.Millisecond })
-	replica.setMaster(3, "r1", master.url)
+	replica := startReplica(t, master.url, func(o *server.Options) { o.AnswerTimeout = 500 * time.Millisecond })
 	master.setHook(func(ctx context.Context, _ string) error {
 		<-ctx.Done()
 		return lockapi.Errorf(lockapi.CodeOutcomeUnknown, "cancelled")

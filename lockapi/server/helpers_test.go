@@ -99,6 +99,14 @@ func startPair(t *testing.T, tune func(*server.Options)) (master, replica *node)
 	return master, replica
 }
 
+// startReplica starts a replica that takes the server at a URL for its master.
+func startReplica(t *testing.T, master string, tune func(*server.Options)) *node {
+	t.Helper()
+	n := startNode(t, "r2", tune)
+	n.setMaster(3, "r1", master)
+	return n
+}
+
 // reply is a complete answer.
 type reply struct {
 	status int
@@ -110,6 +118,13 @@ type reply struct {
 func call(t *testing.T, method, url, body string, headers ...string) reply {
 	t.Helper()
 	return callVia(t, http.DefaultTransport, method, url, body, headers...)
+}
+
+// calling makes a call, and returns without the answer.
+func calling(t *testing.T, method, url, body string, headers ...string) <-chan reply {
+	answered := make(chan reply, 1)
+	go func() { answered <- call(t, method, url, body, headers...) }()
+	return answered
 }
 
 // callVia is call over the caller's own connections.
@@ -171,11 +186,43 @@ func (r reply) wantCode(t *testing.T, code lockapi.Code) *lockapi.Error {
 	return e
 }
 
-func (r reply) wantStatus(t *testing.T, status int) {
+// wantField checks that the call was refused because of a field.
+func (r reply) wantField(t *testing.T, field string) {
+	t.Helper()
+	if e := r.wantCode(t, lockapi.CodeInvalidArgument); e.Field != field {
+		t.Errorf("field %q, want %q: %s", e.Field, field, r.body)
+	}
+}
+
+func (r reply) wantDetail(t *testing.T, code lockapi.Code, part string) {
+	t.Helper()
+	if e := r.wantCode(t, code); !strings.Contains(e.Detail, part) {
+		t.Errorf("the detail %q has no %q", e.Detail, part)
+	}
+}
+
+func (r reply) wantBody(t *testing.T, status int, part string) {
+	t.Helper()
+	if r.wantStatus(t, status); !strings.Contains(r.body, part) {
+		t.Errorf("the answer %s has no %s", r.body, part)
+	}
+}
+
+// decoded returns the content of an answer.
+func decoded[T any](t *testing.T, r reply) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(r.body), &v); err != nil {
+		t.Fatalf("%v: %d %s", err, r.status, r.body)
+	}
+	return v
+}
+
+func (r reply) wantStatus(t *testing.T, status int) reply {
 	t.Helper()
 	if r.status != status {
 		t.Fatalf("status %d, want %d: %s", r.status, status, r.body)
 	}
+	return r
 }
 
 // patience bounds every wait, also on a busy machine.

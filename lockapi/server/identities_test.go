@@ -179,10 +179,8 @@ func TestOrderOfProofs(t *testing.T) {
 	s := startTrusting(t)
 	billing := s.as(t, certs.Leaf{Name: "billing"})
 	jwt := "Bearer " + s.issuer.Token("zoe", time.Hour, nil)
-	r := s.call(t, "anonymous", "POST", "/v1/access/tokens", `{"principal":"user:tom"}`)
-	r.wantStatus(t, 201)
-	var token lockapi.Token
-	must(t, json.Unmarshal([]byte(r.body), &token))
+	r := s.call(t, "anonymous", "POST", "/v1/access/tokens", `{"principal":"user:tom"}`).wantStatus(t, 201)
+	token := decoded[lockapi.Token](t, r)
 	for _, via := range []http.RoundTripper{s.via, billing} {
 		for header, want := range map[string]lockapi.WhoAmI{
 			jwt: {Principal: "user:zoe", How: "jwt"},

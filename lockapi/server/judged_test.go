@@ -176,8 +176,7 @@ func (s *secured) secure(t *testing.T) {
 		s.call(t, "root", c.method, c.path, c.body).wantStatus(t, 200)
 	}
 	for _, name := range append([]string{"other"}, known[:len(known)-1]...) {
-		r := s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:`+name+`"}`)
-		r.wantStatus(t, 201)
+		r := s.call(t, "root", "POST", "/v1/access/tokens", `{"principal":"user:`+name+`"}`).wantStatus(t, 201)
 		var token lockapi.Token
 		if err := json.Unmarshal([]byte(r.body), &token); err != nil || !strings.HasPrefix(token.Secret, "stout_") {
 			t.Fatalf("%v: %s", err, r.body)

@@ -144,9 +144,7 @@ func (o *outcome) fits(e *lockapi.Error) bool {
 func (o *outcome) checkSuccess(t *testing.T) {
 	t.Helper()
 	h, body := o.reply.Header(), o.reply.Body.Bytes()
-	if err := o.doc.CheckReply(o.request, o.reply.Code, h, body); err != nil {
-		t.Error(err)
-	}
+	must(t, o.doc.CheckReply(o.request, o.reply.Code, h, body))
 	if h.Get("Content-Type") == "application/json" && !(json.Valid(body) && utf8.Valid(body)) {
 		t.Errorf("%q is no JSON", body)
 	}

@@ -123,8 +123,7 @@ type quotaCall struct{ as, method, path, body string }
 // what it has.
 func TestQuotaOfCalls(t *testing.T) {
 	s := startSecured(t)
-	replica := startNode(t, "r2", func(o *server.Options) { o.AttemptEvery = time.Nanosecond })
-	replica.setMaster(3, "r1", s.url)
+	replica := startReplica(t, s.url, func(o *server.Options) { o.AttemptEvery = time.Nanosecond })
 	session := s.session(t, "locker")
 	s.call(t, "locker", "PUT", "/v1/locks/p/l", `{"session":"`+session+`"}`).wantStatus(t, http.StatusOK)
 	s.call(t, "root", "PUT", "/v1/access/quotas/*", `{"calls_per_second":0}`).wantStatus(t, http.StatusOK)

@@ -1,12 +1,9 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -75,8 +72,7 @@ func TestQueuedGrantHasNoToken(t *testing.T) {
 	n := startMaster(t, nil)
 	n.addSession(lockapi.Session{ID: "s1"})
 	call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1"}`).wantStatus(t, 200)
-	got := call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1","handle":"h","queue":true}`)
-	got.wantStatus(t, http.StatusAccepted)
+	got := call(t, "PUT", n.url+"/v1/locks/a", `{"session":"s1","handle":"h","queue":true}`).wantStatus(t, http.StatusAccepted)
 	if want := `{"path":"/a","state":"queued","session":"s1","handle":"h","mode":"exclusive","position":1}` + "\n"; got.body != want {
 		t.Errorf("got %s\nwant %s", got.body, want)
 	}
@@ -128,9 +124,7 @@ func TestNoSuchRouteOrMethod(t *testing.T) {
 			t.Errorf("%s: Allow %q, want %s", target, got.header.Get("Allow"), allow)
 		}
 	}
-	if calls := n.made(); len(calls) > 0 {
-		t.Errorf("calls went on to the master: %q", calls)
-	}
+	n.wantNoCalls(t)
 }
 
 func TestHeadIsGetWithoutBody(t *testing.T) {
@@ -228,21 +222,15 @@ func TestHealth(t *testing.T) {
 	n := startMaster(t, func(o *server.Options) { o.LogBlocked = func() time.Duration { return blocked } })
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
 	directory := `"directory":"` + directoryOf("r1") + `"`
-	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 200 || !strings.Contains(got.body, directory) {
-		t.Errorf("got %d %s", got.status, got.body)
-	}
+	call(t, "GET", n.url+"/readyz", "").wantBody(t, 200, directory)
 	blocked = 12 * time.Second
-	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 200 || !strings.Contains(got.body, `"log":"blocked for 12s"`) {
-		t.Errorf("with a blocked log: %d %s", got.status, got.body)
-	}
+	call(t, "GET", n.url+"/readyz", "").wantBody(t, 200, `"log":"blocked for 12s"`)
 	n.setUnfit(lockapi.Errorf(lockapi.CodeNoMaster, "catching up: applied 3 of 9"))
 	if got := call(t, "GET", n.url+"/readyz", ""); got.status != 503 || !strings.Contains(got.body, "applied 3 of 9") || !strings.Contains(got.body, directory) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	n.setUnfit(errors.New("the disk is slow"))
-	if e := call(t, "GET", n.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "the disk is slow") {
-		t.Errorf("detail %q", e.Detail)
-	}
+	call(t, "GET", n.url+"/readyz", "").wantDetail(t, lockapi.CodeNoMaster, "the disk is slow")
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
 }
 
@@ -262,19 +250,14 @@ func TestReadyIsWhoeverHasCaughtUp(t *testing.T) {
 		}
 	}
 	m.setMaster(4, "r2", r.url)
-	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "no longer the master") {
-		t.Errorf("deposed: %q", e.Detail)
-	}
+	call(t, "GET", r.url+"/readyz", "").wantDetail(t, lockapi.CodeNoMaster, "no longer the master")
 	r.setMaster(5, "r3", "http://127.0.0.1:1")
-	if e := call(t, "GET", r.url+"/readyz", "").wantCode(t, lockapi.CodeNoMaster); !strings.Contains(e.Detail, "did not report its applied entry") {
-		t.Errorf("out of reach: %q", e.Detail)
-	}
+	call(t, "GET", r.url+"/readyz", "").wantDetail(t, lockapi.CodeNoMaster, "did not report its applied entry")
 }
 
 func TestReplicaAndDocument(t *testing.T) {
 	n := startMaster(t, nil)
-	var r lockapi.Replica
-	must(t, json.Unmarshal([]byte(call(t, "GET", n.url+"/v1/replica", "").body), &r))
+	r := decoded[lockapi.Replica](t, call(t, "GET", n.url+"/v1/replica", ""))
 	if r.ID != "r1" || r.Version != "v1" || r.UptimeMS == nil || r.Role != lockapi.RoleMaster || r.Directory != directoryOf("r1") {
 		t.Errorf("replica %+v", r)
 	}
@@ -312,18 +295,9 @@ func TestStrangeTargets(t *testing.T) {
 		"GET /livez\r\n\r\n",
 		"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
 	} {
-		c, err := net.Dial("tcp", n.addr)
-		must(t, err)
-		must(t, second(c.Write([]byte(request))))
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatalf("%q: %v", request, err)
-		}
-		got := readReply(t, resp)
-		if got.status >= 500 || got.header.Get("Stout-Epoch") == "" {
+		if got := raw(t, n, "GET", request); got.status >= 500 || got.header.Get("Stout-Epoch") == "" {
 			t.Errorf("%q: %d %v %s", request, got.status, got.header, got.body)
 		}
-		c.Close()
 	}
 	if strings.Contains(n.log.String(), "panic") {
 		t.Error(n.log.String())
@@ -342,4 +316,156 @@ func TestProbesOfOneThatHangs(t *testing.T) {
 	}
 	n.setHangs(nil)
 	call(t, "GET", n.url+"/livez", "").wantStatus(t, 200)
+}
+
+// TestReadsTellTheirRevision: every answer to a read of files, locks and
+// sessions has the revision of its state, with any status and from any replica;
+// other answers have none.
+func TestReadsTellTheirRevision(t *testing.T) {
+	master, replica := startPair(t, nil)
+	master.addSession(lockapi.Session{ID: "s1"})
+	call(t, "PUT", master.url+"/v1/files/a", "x").wantStatus(t, 201)
+	for range 7 {
+		replica.happened("/b")
+	}
+	for _, c := range []struct {
+		call   string
+		status int
+	}{
+		{"GET /v1/files/a", 200},
+		{"HEAD /v1/files/a", 200},
+		{"GET /v1/files/a?as=json", 200},
+		{"GET /v1/files/none", 404},
+		{"HEAD /v1/files/none", 404},
+		{"GET /v1/files", 200},
+		{"GET /v1/locks/a", 200},
+		{"HEAD /v1/locks/a", 200},
+		{"GET /v1/locks", 200},
+		{"GET /v1/sessions", 200},
+		{"GET /v1/sessions/s1", 200},
+		{"GET /v1/sessions/none", 404},
+		{"GET /v1/sequencers?value=shared:1:/a", 200},
+	} {
+		method, target, _ := strings.Cut(c.call, " ")
+		for _, n := range []*node{master, replica} {
+			got := call(t, method, n.url+target, "").wantStatus(t, c.status)
+			if r := got.header.Values(lockapi.HeaderRevision); len(r) != 1 || r[0] != "2" {
+				t.Errorf("%s by %s has revisions %q, want 2", c.call, n.id, r)
+			}
+		}
+	}
+	for _, n := range []*node{master, replica} {
+		got := call(t, "GET", n.url+"/v1/files/a", "", "If-None-Match", `"3", W/"2"`)
+		if got.wantStatus(t, 304); got.header.Get(lockapi.HeaderRevision) != "2" || got.header.Get("ETag") != `"2"` {
+			t.Errorf("304 by %s: %v", n.id, got.header)
+		}
+	}
+	if got := call(t, "GET", replica.url+"/v1/files/a?consistency=stale", ""); got.header.Get(lockapi.HeaderRevision) != "8" || got.status != 404 {
+		t.Errorf("stale: %d %v", got.status, got.header)
+	}
+	for _, without := range []string{"GET /v1/cell", "GET /v1/replica", "GET /v1/files/a?limit=1", "PUT /v1/files/b", "DELETE /v1/files/b"} {
+		method, target, _ := strings.Cut(without, " ")
+		if got := call(t, method, master.url+target, ""); got.header.Get(lockapi.HeaderRevision) != "" {
+			t.Errorf("%s: %v", without, got.header)
+		}
+	}
+	master.setMaster(3, "", "")
+	if got := call(t, "GET", master.url+"/v1/files/a", ""); got.header.Get(lockapi.HeaderRevision) != "" {
+		t.Errorf("without a master: %v", got.header)
+	}
+}
+
+// TestReplayed: a repeated answer is marked as such, with any status, also
+// through a replica.
+func TestReplayed(t *testing.T) {
+	master, replica := startPair(t, nil)
+	master.addSession(lockapi.Session{ID: "s1"})
+	for _, n := range []*node{master, replica} {
+		for i, c := range []struct{ method, target string }{
+			{"PUT", "/v1/files/a?session=s1"}, {"POST", "/v1/files/a?session=s1"}, {"DELETE", "/v1/files/a?session=s1"}, {"DELETE", "/v1/files?prefix=/a/&session=s1"},
+		} {
+			key := fmt.Sprint(n.id, i)
+			for _, want := range []string{"", "true"} {
+				if got := call(t, c.method, n.url+c.target, "", "Idempotency-Key", key); got.header.Get(lockapi.HeaderReplayed) != want || got.status >= 300 {
+					t.Errorf("%s %s: %d %v", c.method, c.target, got.status, got.header)
+				}
+			}
+		}
+	}
+}
+
+// Answers and log lines stay short, wherever a caller puts as much as it can
+// send.
+func TestAnswersQuoteLittle(t *testing.T) {
+	n := startMaster(t, nil)
+	head, body := strings.Repeat("é", 5_000), strings.Repeat("é", 30_000)
+	escaped := strings.Repeat("%C3%A9", 5_000)
+	for _, c := range []struct{ method, target, header, body string }{
+		{"GET", "/" + escaped, "", ""},
+		{"GET", "/" + head, "", ""},
+		{"GET", "/v1/locks/" + escaped, "", ""},
+		{"GET", "/v1/sessions/" + escaped, "", ""},
+		{"GET", "/v1/sessions/%FF" + escaped, "", ""},
+		{"DELETE", "/v1/locks/a?session=" + escaped, "", ""},
+		{"DELETE", "/v1/locks/a?session=s&handle=" + escaped, "", ""},
+		{"DELETE", "/v1/locks/a?session=s&token=" + escaped, "", ""},
+		{"GET", "/v1/locks?" + escaped + "=1", "", ""},
+		{"GET", "/v1/locks?limit=" + escaped, "", ""},
+		{"GET", "/v1/locks/a?consistency=" + escaped, "", ""},
+		{"GET", "/v1/sequencers?value=" + escaped, "", ""},
+		{"GET", "/v1/sequencers?value=exclusive:" + escaped + ":/a", "", ""},
+		{"GET", "/v1/sequencers?value=exclusive:1:" + escaped, "", ""},
+		{"PATCH", "/v1/locks/" + escaped, "", ""},
+		{strings.Repeat("M", 20_000), "/v1/locks/a", "", ""},
+		{"GET", "/v1/locks/a", "Stout-Forward: " + head, ""},
+		{"POST", "/v1/sessions", "Idempotency-Key: " + head, ""},
+		{"POST", "/v1/sessions", "", body},
+		{"POST", "/v1/sessions", "", `{"` + body + `":1}`},
+		{"POST", "/v1/sessions", "", `{"` + body[:20_000] + `":1,"` + body[:20_000] + `":1}`},
+		{"POST", "/v1/sessions", "", `{"name":"` + body + `"}`},
+		{"POST", "/v1/sessions", "", `{"ttl_ms":"` + body + `"}`},
+		{"POST", "/v1/sessions", "", `{"ttl_ms":1` + strings.Repeat("0", 60_000) + `}`},
+		{"POST", "/v1/sessions/" + escaped + "/keepalive", "", ""},
+		{"PUT", "/v1/locks/a", "", `{"session":"` + body + `"}`},
+		{"PUT", "/v1/locks/a", "", `{"session":"s","mode":"` + body + `"}`},
+		{"PUT", "/v1/locks/a", "", `{"session":"s","handle":"` + body + `"}`},
+		{"BREW" + head, "/", "", ""},
+		{"GET", "/ HTTP/" + head, "", ""},
+	} {
+		header := ""
+		if c.header != "" {
+			header = c.header + "\r\n"
+		}
+		got := raw(t, n, c.method, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", c.method, c.target, header, len(c.body), c.body))
+		what := fmt.Sprintf("%.10s %.40s %.30s %.20s", c.method, c.target, c.header, c.body)
+		if got.status < 400 || got.status == http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: status %d does not test anything", what, got.status)
+			continue
+		}
+		if e := got.problem(t); len(e.Detail) > 1000 || len(e.Field) > 100 {
+			t.Errorf("%s: a detail of %d bytes, a field of %d", what, len(e.Detail), len(e.Field))
+		}
+		if len(got.body) > 2000 {
+			t.Errorf("%s: %d bytes in %s", what, len(got.body), lockapi.Clip(got.body))
+		}
+		for name, values := range got.header {
+			if len(strings.Join(values, "")) > 200 {
+				t.Errorf("%s: the header %s is %.300q", what, name, values)
+			}
+		}
+	}
+	if logged := n.log.String(); len(logged) > 1000 {
+		t.Errorf("%d bytes are logged", len(logged))
+	}
+}
+
+// The log line about an error outside the contract names the request, but
+// quotes little of it.
+func TestLogQuotesLittle(t *testing.T) {
+	n := startMaster(t, nil)
+	n.setHook(func(context.Context, string) error { return errors.New("outside the contract") })
+	call(t, "GET", n.url+"/v1/locks/"+strings.Repeat("x", 200)+strings.Repeat("/é", 20), "").wantCode(t, lockapi.CodeInternal)
+	if logged := n.log.String(); !strings.Contains(logged, "/v1/locks/xxx") || len(logged) > 500 {
+		t.Errorf("logged: %s", logged)
+	}
 }

@@ -57,9 +57,7 @@ func TestEncodedSlashes(t *testing.T) {
 					t.Errorf("%s: made %q, want %q; answer %d %s", what, made, c.made, got.status, got.body)
 				}
 				if c.made == "" {
-					if e := got.wantCode(t, lockapi.CodeInvalidArgument); e.Field != "path" {
-						t.Errorf("%s: field %q", what, e.Field)
-					}
+					got.wantField(t, "path")
 				}
 				if i == 0 {
 					plain = got

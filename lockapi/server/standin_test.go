@@ -4,11 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,6 +160,14 @@ func (f *standIn) made() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.calls...)
+}
+
+// wantNoCalls checks that no call was made so far.
+func (f *standIn) wantNoCalls(t *testing.T) {
+	t.Helper()
+	if calls := f.made(); len(calls) > 0 {
+		t.Errorf("%s was called: %.1000q", f.id, calls)
+	}
 }
 
 // forget drops the recorded calls.
@@ -305,4 +318,104 @@ func fields(v reflect.Value) string {
 		fmt.Fprintf(&s, verb, t.Name, f.Interface())
 	}
 	return s.String()
+}
+
+// links are a node's connections to the others, on loopback, without a hello.
+// They dial the replica that the node's stand-in has under that name.
+type links struct {
+	calls  net.Listener
+	of     *standIn
+	proven bool
+	gone   atomic.Bool // the other replica was removed
+}
+
+// callPorts maps the API address of a node to its address for calls of others.
+// An address without an entry is dialed itself.
+var callPorts sync.Map
+
+func newLinks(t testing.TB, of *standIn) *links {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return &links{calls: l, of: of}
+}
+
+func (l *links) Calls() net.Listener { return l.calls }
+func (l *links) Proven() bool        { return l.proven }
+
+// Caller returns the only other replica of a test.
+func (l *links) Caller(net.Conn) string { return "r2/directory" }
+
+func (l *links) Member(server string) error {
+	if l.gone.Load() {
+		return fmt.Errorf("%q is not a member", server)
+	}
+	return nil
+}
+
+// proven makes the connections between members authenticated ones.
+func proven(o *server.Options) { o.Links.(*links).proven = true }
+
+func (l *links) DialCall(ctx context.Context, id string) (net.Conn, error) {
+	address := strings.TrimPrefix(strings.TrimSuffix(l.of.urlOf(id), "/"), "http://")
+	if address == "" {
+		return nil, errors.New("no member of that name")
+	}
+	if calls, ok := callPorts.Load(address); ok {
+		address = calls.(string)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+// startOther serves a handler in another replica's place. It answers greetings
+// itself.
+func startOther(t *testing.T, h http.HandlerFunc, tune ...func(*httptest.Server)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != lockapi.RouteLive {
+			h(w, r)
+		}
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	for _, f := range tune {
+		f(s)
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// startReal serves a real master over an in-memory log until the test ends, and
+// accepts calls of others, too.
+func startReal(t *testing.T, tune ...func(*server.Options)) (url string, s *server.Server) {
+	t.Helper()
+	url, _, s = startOneLog(t, tune...)
+	return url, s
+}
+
+// startOneLog is startReal, and returns the log as well.
+func startOneLog(t *testing.T, tune ...func(*server.Options)) (url string, log *memlog.Cell, s *server.Server) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	url = "http://" + l.Addr().String()
+	m, log, _ := newOffice(memlog.Options{URL: func(string) string { return url }, Broken: func(err error) { t.Error(err) }})
+	calls := newLinks(t, newStandIn(t, "r1"))
+	callPorts.Store(l.Addr().String(), calls.Calls().Addr().String())
+	opts := server.Options{Master: m, Links: calls, Logger: zerolog.Nop(), AttemptEvery: time.Nanosecond}
+	for _, f := range tune {
+		f(&opts)
+	}
+	s = server.New(opts)
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() {
+		callPorts.Delete(l.Addr().String())
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		endOffice(m, log)
+	})
+	return url, log, s
 }

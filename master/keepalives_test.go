@@ -2,7 +2,9 @@ package master
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -166,6 +168,182 @@ func TestKeepAliveAllBesideAnEnd(t *testing.T) {
 		got, err := keepAll(t.Context(), m, &Caller{}, 0, a, b)
 		if took := time.Since(began); err != nil || took > 2*time.Second || got.Sessions[0].Error == nil || got.Sessions[1].Keepalive == nil {
 			t.Errorf("after %v: %+v, %v", took, got, err)
+		}
+	})
+}
+
+// answer is the result of a keepalive, and its number.
+type answer struct {
+	i     int
+	alive lockapi.Keepalive
+	err   error
+	took  time.Duration
+}
+
+// crowd sends n keepalives of a session, one after the other. Each waits for a
+// minute.
+func crowd(m *Master, id string, n int) <-chan answer {
+	answers := make(chan answer, n)
+	for i := range n {
+		began := time.Now()
+		go func() {
+			k, err := keepalive1(m, id, time.Minute, 0)
+			answers <- answer{i, k, err, time.Since(began)}
+		}()
+		synctest.Wait()
+		pass(time.Millisecond)
+	}
+	return answers
+}
+
+// TestOneKeepaliveTooManyEndsTheOldest, as if its wait had run out. A keepalive
+// that does not wait, or of another session, does not end it.
+func TestOneKeepaliveTooManyEndsTheOldest(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		id, other := newSession(t, m, time.Hour), newSession(t, m, time.Hour)
+		answers := crowd(m, id, mostWaiting)
+		others := crowd(m, other, mostWaiting)
+		must(t, second(keepalive1(m, id, 0, 0)))
+		if len(answers)+len(others) > 0 {
+			t.Fatalf("%d and %d are answered, with no more than %d waiting", len(answers), len(others), mostWaiting)
+		}
+		pass(10 * time.Second)
+		newer := crowd(m, id, 3)
+		for i := range 3 {
+			a := <-answers
+			if a.i != i || a.err != nil || a.alive.Events == nil || a.alive.TTLMS != time.Hour.Milliseconds() {
+				t.Errorf("%+v; want the oldest to be answered first", a)
+			}
+			if held := time.Duration(a.alive.HeldMS) * time.Millisecond; held > a.took || held < a.took*97/100 || a.took < 10*time.Second || a.took > 11*time.Second {
+				t.Errorf("held_ms %v after %v", held, a.took)
+			}
+		}
+		if len(answers)+len(newer)+len(others) > 0 {
+			t.Error("more were answered than had to make room")
+		}
+		o := openOffice(t, n)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		s := o.sessions.byID[id]
+		if base := n.clock() - s.base; base > 3*time.Millisecond || len(s.keepalives) != mostWaiting {
+			t.Errorf("extended %v ago, %d waiting; the answers extend the session", base, len(s.keepalives))
+		}
+	})
+}
+
+// TestKeepalivesDoNotHeapUpWithoutALease: keepalives that must make room can't
+// be answered then, and are refused.
+func TestKeepalivesDoNotHeapUpWithoutALease(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		n := c.office("r1")
+		id := newSession(t, n.master, time.Hour)
+		c.cutOff("r1", true)
+		pass(3 * time.Second)
+		answers := crowd(n.master, id, mostWaiting+100)
+		pass(2 * lapseRecheck)
+		if len(answers) != 100 {
+			t.Fatalf("%d of %d are answered, want all but %d", len(answers), mostWaiting+100, mostWaiting)
+		}
+		for range 100 {
+			if e := code(t, (<-answers).err, lockapi.CodeTooMany); e.RetryAfter == 0 {
+				t.Error("no advice when to try again")
+			}
+		}
+		c.cutOff("r1", false)
+		pass(time.Second)
+		must(t, second(keepalive1(n.master, id, 0, 0)))
+	})
+}
+
+// TestEndOfASessionAnswersTheCrowd: all of its keepalives return.
+func TestEndOfASessionAnswersTheCrowd(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		id := newSession(t, m, time.Hour)
+		answers := crowd(m, id, mostWaiting)
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id}))
+		for range mostWaiting {
+			code(t, (<-answers).err, lockapi.CodeSessionNotFound)
+		}
+	})
+}
+
+// parkedCall is a keepalive that waits without a goroutine.
+type parkedCall struct {
+	m     *Master
+	req   *lockapi.KeepAlive
+	by    *Caller
+	woken chan struct{}
+}
+
+func park(t *testing.T, m *Master, id string, wait time.Duration) *parkedCall {
+	t.Helper()
+	p := &parkedCall{m: m, woken: make(chan struct{}, 1), req: &lockapi.KeepAlive{Session: id, KeepaliveRequest: lockapi.KeepaliveRequest{WaitMS: wait.Milliseconds()}}}
+	p.by = &Caller{Parking: &Parking{Wake: func() {
+		select {
+		case p.woken <- struct{}{}:
+		default:
+		}
+	}}}
+	if _, err := m.KeepAlive(t.Context(), p.by, p.req); err != ErrParked {
+		t.Fatalf("it does not wait: %v", err)
+	}
+	return p
+}
+
+// goOn makes the call again when it is woken.
+func (p *parkedCall) goOn(t *testing.T) (lockapi.Keepalive, error) {
+	t.Helper()
+	<-p.woken
+	return p.m.KeepAlive(t.Context(), &Caller{Parking: p.by.Parking}, p.req)
+}
+
+// TestParkedKeepalive: a parked call ends like one that waits: after its time,
+// when there is an event, and with its session or office.
+func TestParkedKeepalive(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := newSession(t, m, 20*time.Second), newSession(t, m, 20*time.Second)
+		began := time.Now()
+		got, err := park(t, m, b, 10*time.Second).goOn(t)
+		if took := time.Since(began); err != nil || took != 10*time.Second || got.TTLMS != 20_000 || got.HeldMS < 9_000 || got.HeldMS > 10_000 || got.MembersRevision == 0 {
+			t.Errorf("after %v: %+v, %v", took, got, err)
+		}
+		must(t, second(keepalive1(m, a, 0, 0)))
+
+		began = time.Now()
+		p := park(t, m, b, 10*time.Second)
+		pass(2 * time.Second)
+		granted202(t, m, "/a", a, b)
+		got, err = p.goOn(t)
+		if took := time.Since(began); err != nil || took > 3*time.Second || len(got.Events) != 1 {
+			t.Errorf("after %v: %+v, %v", took, got, err)
+		}
+		_, _ = keepalive1(m, b, 0, got.Events[0].Seq)
+
+		p = park(t, m, b, 10*time.Second)
+		must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: b}))
+		code(t, second(p.goOn(t)), lockapi.CodeSessionNotFound)
+
+		p, o := park(t, m, a, 10*time.Second), openOffice(t, n)
+		o.end(errors.New("the test ends it"))
+		code(t, second(p.goOn(t)), lockapi.CodeNoMaster)
+	})
+}
+
+// TestParkedKeepaliveThatIsNotMadeAgain: nothing of it is left at the session.
+func TestParkedKeepaliveThatIsNotMadeAgain(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a := newSession(t, m, 20*time.Second)
+		p := park(t, m, a, 10*time.Second)
+		p.by.Parking.End()
+		p.by.Parking.End()
+		if left := openOffice(t, n).sessions.byID[a].keepalives; len(left) != 0 {
+			t.Errorf("%d calls are left", len(left))
+		}
+		pass(11 * time.Second)
+		select {
+		case <-p.woken:
+			t.Error("it was woken after its end")
+		default:
 		}
 	})
 }
