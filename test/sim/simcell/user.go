@@ -31,11 +31,12 @@ type user struct {
 	handles int
 	served  map[string]bool // paths taken and released since the faults ended
 
-	known  map[string]uint64 // latest known revisions of files
-	former *client.Held      // an earlier hold that guarded a write
-	renews bool              // it uses a session of the door
-	index  uint64            // the last one of a list through the door, or of a blocking query
-	polled uint64            // it has received all events up to it, by bare calls
+	known          map[string]uint64 // latest known revisions of files
+	former         *client.Held      // an earlier hold that guarded a write
+	renews         bool              // it uses a session of the door
+	index          uint64            // the last one of a read through the door
+	indexIsCurrent bool              // it is not from a stale read
+	polled         uint64            // it has received all events up to it, by bare calls
 
 	last      pair                     // of bare calls, with a released grant; see ask
 	probed    string                   // the session of its probe; see probeSession
