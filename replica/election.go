@@ -28,13 +28,16 @@ func (r *Replica) suspectSilence() {
 		select {
 		case <-timer.C:
 		case refused = <-r.refused:
-			before := place
-			if string(refused.ID) < string(r.self()) {
-				before--
+			if instead == nil {
+				before := place
+				if string(refused.ID) < string(r.self()) {
+					before--
+				}
+				instead = time.After(r.turns(before))
 			}
-			instead = time.After(r.turns(before))
 			continue
 		case <-instead:
+			instead = nil
 			suspected = r.campaignInstead(refused) || suspected
 			continue
 		case <-r.quit:
@@ -75,12 +78,19 @@ func (r *Replica) refusedVote(q *raft.RequestPreVoteRequest) {
 // refused one. It reports whether it has shortened the library's time-out.
 func (r *Replica) campaignInstead(q *raft.RequestPreVoteRequest) bool {
 	term := r.raft.CurrentTerm()
+	campaigns := func() bool { return !r.following() && r.raft.CurrentTerm() == term && r.raft.State() == raft.Candidate }
+	if q.Term != term+1 || !campaigns() {
+		return false
+	}
 	last, err := r.lastStored()
 	longer := last.term > q.LastLogTerm || last.term == q.LastLogTerm && last.index > q.LastLogIndex
-	if err != nil || !longer || q.Term <= term || r.following() || r.raft.State() != raft.Candidate {
+	if err != nil || !longer || !campaigns() {
 		return false
 	}
 	r.wire.Follow(term, r.quit)
+	if r.following() {
+		return false
+	}
 	r.setTimeout(r.opts.libraryTimeout())
 	r.setTimeout(r.opts.HeartbeatTimeout)
 	return true
