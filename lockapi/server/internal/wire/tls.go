@@ -100,7 +100,7 @@ func (c *conn) refuseHandshake(err error) {
 	if t := net.Error(nil); errors.As(err, &t) && t.Timeout() {
 		return
 	}
-	c.net = c.under
+	c.net, c.tls = c.under, nil
 	record, plain := errors.AsType[tls.RecordHeaderError](err)
 	if plain && (!isMethod(record.RecordHeader) ||
 		c.write(c.server.Refuse(http.StatusBadRequest, "the request was sent without TLS, but this port speaks TLS; use a URL with https://")) != nil) {

@@ -272,13 +272,16 @@ func TestFirstRequestAfterAHandshake(t *testing.T) {
 	})
 }
 
+// tcpTLS serves TLS on TCP connections, and leaves the handshake to the client.
+func tcpTLS() (net.Listener, func() (net.Conn, error)) {
+	ours, _ := configs()
+	l, dial := tcp()
+	return secured{l, ours}, dial
+}
+
 // TLS records need not arrive one by one: a part of one, or several at once.
 func TestRecordsInPieces(t *testing.T) {
-	h := start(t, func() (net.Listener, func() (net.Conn, error)) {
-		l, dial := tcp()
-		ours, _ := configs()
-		return secured{l, ours}, dial
-	}, echo)
+	h := start(t, tcpTLS, echo)
 	for _, most := range []int{1, 7, 1 << 20} {
 		inner, err := h.dial()
 		if err != nil {
