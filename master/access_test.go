@@ -607,6 +607,7 @@ func TestNextOfficeJudgesWaits(t *testing.T) {
 func TestRefusedWaitIsOver(t *testing.T) {
 	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := sessionOfCaller(t, m, "user:a"), sessionOfCaller(t, m, "user:b")
+		idle := sessionOfCaller(t, m, "user:b") // the end of a wait wakes no keepalive of it
 		must(t, second(ask(t.Context(), m, locking("user:a", a))))
 		token, sum := tokenFor(t, m, "user:b", 0)
 		over := make(chan error, 3)
@@ -621,7 +622,7 @@ func TestRefusedWaitIsOver(t *testing.T) {
 				over <- err
 			}()
 		}
-		go func() { over <- keepWaiting(m, Caller{Secret: sum}, b) }()
+		go func() { over <- keepWaiting(m, Caller{Secret: sum}, idle) }()
 		pass(time.Second)
 		filter, _ := NewEventFilter(nil, nil, nil, false)
 		watch := watching(t, m, filter.For(Caller{Secret: sum, Ask: Ask{Right: AnyCaller}}))
