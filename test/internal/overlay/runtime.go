@@ -22,6 +22,11 @@ var substitutions = []substitution{
 	{"runtime/select.go", "j := cheaprandn(uint32(norder + 1))", "j := simSelect(uint32(norder + 1))"},
 	{"runtime/time.go", "t.rand = cheaprand()", "t.rand = simTimer()"},
 
+	// A select locks its channels in the order of their addresses. If several
+	// of them are timers, their order shows in how often one is queued anew.
+	{"runtime/select.go", "\t\tif c.timer != nil {\n\t\t\tblockTimerChan(c)\n\t\t}\n\t}\n",
+		"\t}\n\tfor _, casei := range pollorder {\n\t\tif c := scases[casei].c; c.timer != nil {\n\t\t\tblockTimerChan(c)\n\t\t}\n\t}\n"},
+
 	// The next goroutine is drawn, undisturbed by goroutines outside the
 	// bubble.
 	{"runtime/proc.go", "func runqput(pp *p, gp *g, next bool) {\n", "func runqput(pp *p, gp *g, next bool) {\n\tif simTakes(gp) {\n\t\treturn\n\t}\n"},

@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -122,7 +123,7 @@ func (w *world) note(format string, args ...any) {
 
 func run(t *testing.T) *world {
 	w := &world{}
-	for _, part := range []func(*testing.T){w.selects, w.timers, w.maps, w.numbers, w.locks, w.contexts, w.yields, w.messages, w.calls, w.long} {
+	for _, part := range []func(*testing.T){w.selects, w.timers, w.pair, w.maps, w.numbers, w.locks, w.contexts, w.yields, w.messages, w.calls, w.long} {
 		w.wg.Go(func() { part(t) })
 	}
 	w.wg.Wait()
@@ -161,6 +162,32 @@ func (w *world) timers(*testing.T) {
 		<-tick.C
 		w.note("tick %d", i)
 	}
+}
+
+var pairs int
+
+// pair waits for two timers in one select. In every other run of the process,
+// the first one has the lower address.
+func (w *world) pair(*testing.T) {
+	time.Sleep(time.Second) // no timer of another part is due
+	a, b := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
+	pairs++
+	if (reflect.ValueOf(a.C).Pointer() < reflect.ValueOf(b.C).Pointer()) == (pairs%2 == 0) {
+		a, b = b, a
+	}
+	a.Reset(time.Millisecond)
+	b.Reset(30 * time.Millisecond)
+	for range 10 {
+		select {
+		case <-a.C:
+			a.Reset(time.Millisecond)
+		case <-b.C:
+		}
+	}
+	for i := range 10 {
+		time.AfterFunc(time.Millisecond, func() { w.note("pair %d", i) })
+	}
+	time.Sleep(2 * time.Millisecond)
 }
 
 func (w *world) maps(*testing.T) {
