@@ -87,6 +87,8 @@ var profiles = map[string]string{
 	"events-judged-before-they-come":  "late checks",
 	"one-other-may-be-away":           "absentees",
 	"others-well-at-the-end":          "absentees",
+	"set-asked-for-in-part":           "failovers of waiters",
+	"unclaimed-grant-shown-as-own":    "failovers of waiters",
 
 	"entries-of-a-snapshot-are-looked-for": "unanswered entries",
 	"cut-off-replica-answers-for-ever":     "access",
@@ -107,7 +109,6 @@ var profiles = map[string]string{
 	"set-frees-one-queue":        "sets",
 	"set-kept-in-one-queue":      "sets",
 	"set-part-of-it-is-enough":   "sets",
-	"set-asked-for-in-part":      "sets",
 	"sdk-unlocks-one-of-several": "sets",
 
 	"file-stays-with-its-former-writer": "quotas",

@@ -73,8 +73,13 @@ func (u *user) holdFirst(ctx context.Context, held chan<- struct{}) {
 	}
 }
 
-// waitSecond waits for the handoverLock with one call.
+// waitSecond waits for the handoverLock with one call, or for a set that
+// contains it.
 func (u *user) waitSecond(ctx context.Context) {
+	if s := u.session; s != nil && u.w.profile.sets && u.ranks.IntN(2) == 0 {
+		u.waitForSet(ctx, s.ID())
+		return
+	}
 	id := u.plotSession(ctx)
 	if id == "" {
 		return
@@ -95,4 +100,36 @@ func (u *user) waitSecond(ctx context.Context) {
 	case u.refused(floor, p, &q, err):
 		u.w.oracle.hadNoEffect(u.name, p, err.Error())
 	}
+}
+
+// waitForSet waits for the handoverLock and another lock, with calls that name
+// them in any order until one is answered. It keeps the grant for longer than a
+// master waits for callers that do not repeat their calls.
+func (u *user) waitForSet(ctx context.Context, session string) {
+	first := u.newPair(session, handoverLock.path)
+	second := pair{session, handoverLock.path + "/also", first.handle}
+	for ctx.Err() == nil && !u.w.isOver() {
+		q := lockapi.LockRequest{
+			Session: session, Handle: first.handle, Mode: handoverLock.mode, WaitMS: 6000, With: []string{second.path},
+		}
+		floor := u.w.oracle.floor()
+		var g lockapi.Grant
+		err := u.send(ctx, 7*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+first.path, q, &g))
+		switch {
+		case err == nil && len(g.With) == 1:
+			u.w.oracle.acquired(u.name, floor, first, g.Token)
+			u.w.oracle.acquired(u.name, floor, second, g.With[0].Token)
+			u.wait(ctx, 12*time.Second)
+		case errors.Is(err, lockapi.CodeSessionNotFound):
+			u.w.oracle.lost(u.name, session)
+			return
+		case isUnknown(err):
+			first, second = second, first
+			u.pace(ctx)
+			continue
+		}
+		break
+	}
+	u.free(ctx, first, 0)
+	u.free(ctx, second, 0)
 }

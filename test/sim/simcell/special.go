@@ -114,6 +114,11 @@ var special = []struct {
 		p.acts(3, "late check")
 		p.access = true
 	}},
+	{"failovers of waiters", func(p *profile) {
+		p.calm()
+		p.acts(3, "waiter failover", "inheritance", "heal")
+		p.sets = true
+	}},
 	{"stops", func(p *profile) {
 		p.calm()
 		p.acts(3, "stop in good order", "transfer", "heal")
