@@ -51,8 +51,18 @@ func ReadAnswer(resp *http.Response, buf *bytes.Buffer, most int64) (Answer, err
 	start := buf.Len()
 	_ = resp.Header.Write(buf) // to memory
 	body := buf.Len()
+	makeRoom(buf, min(resp.ContentLength, most))
 	_, err := buf.ReadFrom(io.LimitReader(resp.Body, most))
 	return Answer{resp.StatusCode, Header(buf.Bytes()[start:body]), buf.Bytes()[body:], resp.Close}, err
+}
+
+// makeRoom prepares buf for an answer of n bytes, if n is known and not too
+// large to believe. Otherwise buf would copy the answer several times while it
+// grows.
+func makeRoom(buf *bytes.Buffer, n int64) {
+	if n > 0 && n <= 1<<20 {
+		buf.Grow(int(n) + bytes.MinRead)
+	}
 }
 
 // plain is the head of a plain answer, as replicas send it: in HTTP/1.1, not

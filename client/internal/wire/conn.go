@@ -187,6 +187,7 @@ func (c *conn) receive(method string, w *silence, buf *bytes.Buffer, most int64)
 func (c *conn) receivePlain(p plain, buf *bytes.Buffer) (Answer, error) {
 	c.limit.N, c.whole.N = math.MaxInt64, int64(p.size+p.length)
 	start := buf.Len()
+	makeRoom(buf, c.whole.N)
 	_, err := buf.ReadFrom(&c.whole)
 	if err == nil && c.whole.N > 0 {
 		err = io.ErrUnexpectedEOF
