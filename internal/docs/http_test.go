@@ -174,7 +174,11 @@ func (r *reference) operation(o operation) {
 		}
 		what := text(resolved, "description")
 		for _, content := range mapOf(at(resolved, "content")) {
-			what += fmt.Sprintf(" %s: %s.", kindOf(content.Key.(string)), r.kind(at(content.Value, "schema")))
+			what += " " + kindOf(content.Key.(string))
+			if schema := at(content.Value, "schema"); len(mapOf(schema)) > 0 { // without one, the media type says all
+				what += ": " + r.kind(schema)
+			}
+			what += "."
 		}
 		var headers []string
 		for _, h := range mapOf(at(resolved, "headers")) {

@@ -40,7 +40,7 @@ func costs(t *testing.T, c *cell.Cell) (sum cost) {
 
 // TestCosts bounds what an operation costs the cell. Unlike the rate, this does
 // not depend on the machine. The bounds are about a third above what was
-// measured: a busy machine splits messages, and the cell's own work goes on.
+// measured: a busy machine splits messages, and the cell's own work continues.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	const n, size = 200, 64 << 10
