@@ -79,6 +79,7 @@ func (l *lease) extend(until time.Duration) {
 	l.end.set(until)
 	if l.state == Jeopardy && l.clock.now() < until {
 		l.become(Safe, nil)
+		l.timer.Reset(l.wakeIn(l.clock.now())) // it was set for the end of the grace
 	}
 }
 

@@ -46,3 +46,34 @@ func TestTimersOfTheDefaultClock(t *testing.T) {
 		t.Errorf("wakes in %s for a lease of an hour", got)
 	}
 }
+
+// setTimer records how it was set last.
+type setTimer struct{ last time.Duration }
+
+func (s *setTimer) Reset(d time.Duration) bool { s.last = d; return true }
+func (s *setTimer) Stop() bool                 { return true }
+
+// TestJeopardyThatEndsSetsTheTimer: in a jeopardy the timer is set for the end
+// of the grace, and by an answer for the end of the lease again.
+func TestJeopardyThatEndsSetsTheTimer(t *testing.T) {
+	c, err := New("http://r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Hour
+	c.clock = clock{now: func() time.Duration { return now }, own: true}
+	l := &c.newSession(lockapi.Session{ID: "s", TTLMS: 12_000}).lease
+	l.start(now + 12*time.Second)
+	l.timer.Stop()
+	timer := &setTimer{}
+	l.timer = timer
+	now += 13 * time.Second
+	l.wake()
+	if state, _, _ := l.now(); state != Jeopardy || timer.last != l.grace-time.Second {
+		t.Fatalf("the timer of a session in %s is set to %s", state, timer.last)
+	}
+	l.extend(now + 12*time.Second)
+	if state, _, _ := l.now(); state != Safe || timer.last != 12*time.Second {
+		t.Errorf("the timer of a session in %s is set to %s", state, timer.last)
+	}
+}
