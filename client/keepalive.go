@@ -91,7 +91,7 @@ func (k *keeper) run(ctx context.Context) {
 			case news:
 				timing.Sleep(ctx, began+timing.MinBackoff-s.c.clock.now())
 			case failures == 0:
-				timing.Sleep(ctx, began+s.ttl/20-s.c.clock.now())
+				timing.Sleep(ctx, began+min(s.ttl/20, timing.MaxBackoff)-s.c.clock.now())
 			}
 			failures = 0
 			pause.Reset(0)

@@ -54,8 +54,8 @@ type sharer struct {
 	out   chan kept     // gets one result
 }
 
-// kept is the result for a sharer. If quiet is false, or the session is the
-// only sharer, it makes a keepalive of its own.
+// kept is the result for a sharer. Without an answer it makes a keepalive of its
+// own, if quiet is false or it is the only sharer.
 type kept struct {
 	sent   time.Duration
 	answer *lockapi.Keepalive // nil without an answer
@@ -115,7 +115,7 @@ func (s *sharing) enter(k *keeper, wait time.Duration) *sharer {
 		if s.circles == nil {
 			s.circles = map[int]*circle{}
 		}
-		o = &circle{c: c, window: (time.Millisecond << size) / 40}
+		o = &circle{c: c, window: min((time.Millisecond<<size)/40, timing.MaxBackoff)}
 		s.circles[size] = o
 	}
 	o.waiting = append(o.waiting, m)

@@ -133,6 +133,26 @@ func TestSharedKeepaliveNoticesALossInTime(t *testing.T) {
 	})
 }
 
+// TestLossWithALongTTL: a long ttl does not delay the news of a loss, alone or
+// with a shared keepalive.
+func TestLossWithALongTTL(t *testing.T) {
+	for _, n := range []int{1, 10} {
+		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+			all := openShared(t, c, n, client.TTL(2*time.Hour))
+			for wait := 20 * time.Second; wait < 5*time.Minute; wait += 37 * time.Second {
+				h := lock(t, all[0], "/a")
+				time.Sleep(wait)
+				began := time.Now()
+				tc.ReleaseByForce("/a")
+				<-h.Done()
+				if took := time.Since(began); took > 2*client.MostPause+2*tc.latency {
+					t.Errorf("%d sessions: after %s a loss was noticed after %s", n, wait, took)
+				}
+			}
+		})
+	}
+}
+
 // Many events of a few sessions do not repeat the call for all others.
 func TestManyEventsLeaveTheSharedKeepalive(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
