@@ -134,8 +134,8 @@ type Body struct {
 	read int
 }
 
-// Take returns the whole body. It belongs to the handler from then on; the
-// request keeps no reference.
+// Take returns the whole body. The handler may keep it, but must not change it:
+// a parked call is served from it again.
 func (b *Body) Take() []byte {
 	text := b.text[b.read:]
 	b.text, b.read = nil, 0
