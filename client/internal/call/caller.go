@@ -240,7 +240,7 @@ func (c *Caller) classify(ctx context.Context, r *Route, q *Call, err error) (ve
 		if ctx.Err() != nil {
 			return retry, nil // the attempt was cut short; the replica is not to blame
 		}
-		if !q.Delayed {
+		if !q.Delayed && !errors.Is(err, errNoToken) {
 			c.router.failed(r)
 		}
 		if q.NoRetry && q.Unanswered {
@@ -281,8 +281,8 @@ func (c *Caller) classify(ctx context.Context, r *Route, q *Call, err error) (ve
 }
 
 // Attempt sends a call once, over route r. The error is a *lockapi.Error if the
-// cell answered, a *foreignAnswer if something else did, and an *AttemptError
-// if there was no answer.
+// cell answered, an *otherCell if another cell did, a *foreignAnswer if
+// something else did, and an *AttemptError if there was no answer.
 //
 // A master that has answered another call since this answer was due is busy,
 // not gone. A penalty would send all the client's sessions to a replica that
@@ -310,8 +310,7 @@ func (c *Caller) Follow(ctx context.Context, r *Route, q *Call) (next *Route, er
 	return next, err
 }
 
-// probe asks an endpoint whether it is ready, which needs no master and no
-// credential, and reports whether it answers. On a route that forwards it makes
+// probe asks an endpoint whether it is ready, which needs no master, and reports whether it answers. On a route that forwards it makes
 // a small read instead: the replica may have lost its way to the master, but
 // answer for itself. Any answer ends its penalty, even a refusal or a proxy's,
 // and silence begins one.

@@ -29,7 +29,7 @@ const mostAnswer = 64 << 20 // bytes of an answer's body
 // A connection keeps the client certificate of its handshake, which may be
 // older than the present one.
 func (c *Caller) roundTrip(ctx context.Context, r *Route, q *Call, within time.Duration, buf *bytes.Buffer) (wire.Answer, error) {
-	as, err := c.authorization(ctx)
+	as, err := c.authorization(ctx, within)
 	if err != nil {
 		return wire.Answer{}, err
 	}
@@ -37,7 +37,7 @@ func (c *Caller) roundTrip(ctx context.Context, r *Route, q *Call, within time.D
 	if err != nil || a.StatusCode != http.StatusUnauthorized || q.hedge != nil {
 		return a, err
 	}
-	next, err := c.authorization(ctx)
+	next, err := c.authorization(ctx, within)
 	switch {
 	case err != nil:
 		return a, nil
@@ -205,11 +205,14 @@ func isVisible(s string) bool {
 var errNoToken = errors.New("no token to send")
 
 // authorization returns the header with the token of an attempt; empty if no
-// function supplies tokens. The error is an errNoToken.
-func (c *Caller) authorization(ctx context.Context) ([][2]string, error) {
+// function supplies tokens. The function has the time of the attempt. The error
+// is an errNoToken.
+func (c *Caller) authorization(ctx context.Context, within time.Duration) ([][2]string, error) {
 	if c.Token == nil {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	token, err := c.Token(ctx)
 	switch {
 	case err != nil:

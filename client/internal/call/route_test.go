@@ -1,11 +1,14 @@
 package call
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -79,4 +82,24 @@ func TestLearnedEndpoints(t *testing.T) {
 	if _, err := learnedEndpoint("http://r2:7101", false); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestReplicasAreNotBlamedForTheToken: a function that supplies no token, or
+// none in time, is no fault of the replica.
+func TestReplicasAreNotBlamedForTheToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, token := range map[string]func(context.Context) (string, error){
+			"fails": func(context.Context) (string, error) { return "", io.ErrUnexpectedEOF },
+			"hangs": func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() },
+		} {
+			c := callerOf(t, &answerOf{status: 200, body: `{}`}, "http://r1", "http://r2")
+			c.Token = token
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			err := c.Do(ctx, &Call{Method: http.MethodGet, Path: lockapi.RouteLocks + "/a"})
+			cancel()
+			if err == nil || !strings.Contains(err.Error(), errNoToken.Error()) || len(c.router.penalties) > 0 {
+				t.Errorf("a token function that %s: %v, %d penalties", name, err, len(c.router.penalties))
+			}
+		}
+	})
 }

@@ -20,7 +20,7 @@ const StreamTimeout = 25 * time.Second
 // openStream sends a call with a stream as its answer, which must begin within
 // the given time.
 func (c *Caller) openStream(ctx context.Context, r *Route, q *Call, within time.Duration) error {
-	as, err := c.authorization(ctx)
+	as, err := c.authorization(ctx, within)
 	if err != nil {
 		return &AttemptError{URL: r.To.URL, Err: err}
 	}
