@@ -32,7 +32,8 @@ const (
 //
 // A keepalive that waits at the server needs no slot: it follows the answer to
 // the one before it, so these are as far apart as the answers were. Nor does one
-// that several sessions share, since a client has few of these.
+// that several sessions share, since a client has few of these, unless it is a
+// part of one that failed.
 type limiter struct {
 	mu       sync.Mutex // guards the following
 	sessions int

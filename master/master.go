@@ -26,7 +26,7 @@ const (
 
 // Master serves the cell's calls while its replica is the master in office;
 // otherwise it knows where to send them. Its methods are safe for concurrent
-// use, and every error they return is a *lockapi.Error.
+// use. An error that answers a call is a *lockapi.Error.
 type Master struct {
 	log     Log
 	members Membership

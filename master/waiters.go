@@ -32,8 +32,8 @@ type waiters struct {
 }
 
 // acquires is what the office knows of the calls for one claim key. It exists
-// while one of three things is pending: a call, the grant that follows a 202,
-// or an orphaned wait within its grace.
+// while one of these is pending: a call, the grant that follows a 202, an
+// orphaned wait within its grace, or a withdrawal.
 type acquires struct {
 	calls       []*waiter
 	wait        uint64 // number of the wait that a call waited for last, or that was granted under one

@@ -35,7 +35,7 @@ import (
 //     votes because it has a leader, and never checks whether it still has one.
 //  3. If its own log is behind and its vote is needed, there would be no master
 //     until it is restarted.
-//  4. So a candidate that is asked for its vote, and knows a leader, is first
+//  4. So a candidate that is asked for a pre-vote, and knows a leader, is first
 //     made to forget that leader (see stepDown).
 //
 // servers returns the servers of the library's latest configuration, committed

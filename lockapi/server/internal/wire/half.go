@@ -31,7 +31,7 @@ type part struct {
 }
 
 // holds records that c now holds this many bytes. The read deadline must be set
-// before the first call, and must not change until done.
+// before the first call. Until done only prolong changes it.
 func (h *half) holds(c *conn, bytes int, ahead bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -24,8 +24,8 @@ func (c *conn) openRaw() {
 }
 
 // readNow reads what has arrived. It reports whether it read something, or got
-// an end or an error. So a goroutine does not wait inside package tls, and its
-// stack stays small.
+// an end or an error. So a goroutine does not wait for a request inside package
+// tls, and its stack stays small.
 func (c *conn) readNow(fd uintptr) bool {
 	b := buffers.Get().(*buffer)
 	var n int
