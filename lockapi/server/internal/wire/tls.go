@@ -59,7 +59,7 @@ func chosen(choose func(*tls.ClientHelloInfo) (*tls.Config, error)) func(*tls.Cl
 
 // secure sets up TLS over the connection.
 func (c *conn) secure(config *tls.Config) {
-	c.meter = &meter{Conn: c.under}
+	c.meter = &meter{Conn: c.under, timeout: c.server.WriteTimeout}
 	c.tls = tls.Server(c.meter, config)
 	c.net = c.tls
 }
@@ -123,6 +123,28 @@ type meter struct {
 	read int
 	fd   uintptr // of the connection, for a read that does not wait
 	now  bool    // such a read is under way
+
+	timeout time.Duration // of a write without a deadline
+	bounded atomic.Bool   // there is a deadline for writes
+}
+
+func (m *meter) SetWriteDeadline(t time.Time) error {
+	m.bounded.Store(!t.IsZero())
+	return m.Conn.SetWriteDeadline(t)
+}
+
+// Write bounds what package tls writes by itself while it reads: the answer to
+// a KeyUpdate, which the client need not read.
+func (m *meter) Write(b []byte) (int, error) {
+	if m.bounded.Load() {
+		return m.Conn.Write(b)
+	}
+	_ = m.Conn.SetWriteDeadline(time.Now().Add(m.timeout))
+	n, err := m.Conn.Write(b)
+	if err == nil && !m.bounded.Load() {
+		err = m.Conn.SetWriteDeadline(time.Time{})
+	}
+	return n, err
 }
 
 func (m *meter) Read(b []byte) (int, error) {
