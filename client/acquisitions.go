@@ -188,10 +188,10 @@ func (t *acquisitions) lose(a *acquisition, token uint64) {
 	if a.phase != holding || a.short || !a.has(token) {
 		return
 	}
-	a.s.c.log.Warn("stout: lock lost", "session_name", a.s.name, "path", a.path, "token", token, "epoch", a.s.Epoch())
 	if a.short = len(a.with) > 0; !a.short {
 		a.phase = gone
 		delete(t.byHandle, a.handle)
 	}
 	a.held.cancel(ErrLockLost)
+	a.s.c.log.Warn("stout: lock lost", "session_name", a.s.name, "path", a.path, "token", token, "epoch", a.s.Epoch())
 }

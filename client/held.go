@@ -197,7 +197,7 @@ func (a *acquisition) newest() (*Held, error) {
 func (a *acquisition) readopt(ctx context.Context, state *lockapi.SessionState) *Held {
 	a.s.locks.mu.Lock()
 	defer a.s.locks.mu.Unlock()
-	if a.phase != holding || a.held.ctx.Err() == nil {
+	if a.phase != holding || a.short || a.held.ctx.Err() == nil { // a lock may be lost since the state was read
 		return nil
 	}
 	left := 1 + len(a.with)

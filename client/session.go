@@ -116,8 +116,8 @@ func (s *Session) read(ctx context.Context) (out lockapi.SessionState, err error
 	return out, err
 }
 
-// onLease applies a change of the lease's state to the other parts. The lease's
-// mutex is held.
+// onLease applies a change of the lease's state to the other parts, and then
+// logs it: a logger may block. The lease's mutex is held.
 func (s *Session) onLease(was, state State, reason error) {
 	s.c.metrics.Session(was, state)
 	log := s.c.log.With("session_name", s.name)
@@ -125,13 +125,13 @@ func (s *Session) onLease(was, state State, reason error) {
 	case Safe:
 		log.Info("stout: session safe again", "epoch", s.Epoch())
 	case Jeopardy:
-		log.Warn("stout: session in jeopardy", "epoch", s.Epoch())
 		s.locks.endHolds(ErrJeopardy)
 		s.keeper.poll.end(true) // the machine slept, so the waiting call is useless now
+		log.Warn("stout: session in jeopardy", "epoch", s.Epoch())
 	case Expired:
-		log.Info("stout: session over", "reason", reason)
 		s.locks.end(reason)
 		s.keeper.stop()
+		log.Info("stout: session over", "reason", reason)
 	}
 }
 

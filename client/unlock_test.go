@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -99,6 +100,36 @@ func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 		wantErr(t, h.Err(), client.ErrLockLost)
 		must(t, other.Err())
 	})
+}
+
+// atWarning blocks on lines from warnings up, until a channel is closed.
+type atWarning struct {
+	slog.Handler
+	free chan struct{}
+}
+
+func (atWarning) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (w atWarning) Handle(context.Context, slog.Record) error      { <-w.free; return nil }
+func (w atWarning) WithAttrs([]slog.Attr) slog.Handler             { return w }
+
+// TestHoldEndsThoughTheLoggerBlocks: a full pipe behind the logger keeps no
+// hold's context open, neither at the end of the lease nor at a forced release.
+func TestHoldEndsThoughTheLoggerBlocks(t *testing.T) {
+	for _, forced := range []bool{false, true} {
+		bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+			free := make(chan struct{})
+			defer close(free)
+			c := tc.knowing(t, client.Config{Logger: slog.New(atWarning{slog.DiscardHandler, free})}, tc.URLs()...)
+			h := lock(t, open(t, c), "/a")
+			if forced {
+				tc.ReleaseByForce("/a")
+			} else {
+				tc.all(true)
+				defer tc.all(false)
+			}
+			wantDone(t, h)
+		})
+	}
 }
 
 // wantDone waits for the end of a hold, for a minute at most.

@@ -390,7 +390,7 @@ class Session:
             self._backoff.reset()
             self._reconcile()
             if not failures or news:
-                self._poll.pause(began + (0.025 if news else self.ttl / 20) - _clock.now())
+                self._poll.pause(began + (0.025 if news else min(self.ttl / 20, 1.0)) - _clock.now())
         except CutOff:
             pass
         except (NoAnswer, StoutError) as e:

@@ -642,7 +642,7 @@ export class Held {
 			const state = await readSession(a.locks.caller, session.id, signal).catch((err) => {
 				throw has(err, "session_not_found") ? session.expire() : err;
 			});
-			if (session.state !== "safe" || a.phase !== "holding" || !a.held?.error) continue;
+			if (session.state !== "safe" || a.phase !== "holding" || a.short || !a.held?.error) continue;
 			if (a.isIn(byToken(state.holds))) return (a.held = new Held(a, this.grantedAt?.toISOString()));
 			a.lose(a.tokens[0]);
 			session.reconciler.expectOrphan(); // the handle may have another grant

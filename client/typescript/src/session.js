@@ -297,7 +297,7 @@ export class Session extends EventEmitter {
 			}
 			await this.#reconciler.run();
 			// An answer that came too soon is followed by a pause.
-			const rest = news ? 25 : failures === 0 ? this.ttl / 20 : 0;
+			const rest = news ? 25 : failures === 0 ? Math.min(this.ttl / 20, 1000) : 0;
 			await sleep(began + rest - this.#caller.clock.now(), over);
 			failures = 0;
 			pause.last = 0;

@@ -40,7 +40,12 @@ func (o *Opener) Session(ctx context.Context) (s *client.Session, err error) {
 
 // Close closes the present session. A further call of Session opens another.
 func (o *Opener) Close(ctx context.Context) error {
-	s := <-o.now
+	var s *client.Session
+	select {
+	case s = <-o.now:
+	case <-ctx.Done(): // another goroutine still opens one
+		return context.Cause(ctx)
+	}
 	o.now <- nil
 	if s == nil {
 		return nil
