@@ -141,6 +141,9 @@ func (x *exchange) describeCell(call *consul.Call) error {
 	if err := x.master.Authorize(x.caller()); err != nil {
 		return err
 	}
+	if err := x.pace(false); err != nil {
+		return err
+	}
 	r, err := call.Local(x.cellForDoor())
 	if err != nil {
 		return err

@@ -43,12 +43,13 @@ const (
 // takes a number below 1000 as seconds.
 type span struct {
 	time.Duration
-	given bool
 }
 
 // UnmarshalJSON reads either form.
 func (s *span) UnmarshalJSON(data []byte) (err error) {
-	s.given = true
+	if string(data) == "null" {
+		return nil
+	}
 	if data[0] != '"' {
 		var n float64
 		if err = json.Unmarshal(data, &n); err == nil {
@@ -89,6 +90,7 @@ func parseCreate(r *Request, _ url.Values, c *Call) error {
 	if len(in.Checks) == 0 {
 		in.NodeChecks = nil
 	}
+	in.Behavior = cmp.Or(in.Behavior, lockapi.KeysReleased)
 	ttl, err := in.check()
 	if err != nil {
 		return err
