@@ -67,7 +67,7 @@ func (w *world) stopOne() {
 		m.stop(linger)
 		w.later(pause, func() { m.restart(reboot) })
 	}
-	if !plot || p == nil || p.master == nil || p.closed != nil {
+	if !plot || p == nil || p.server == nil || p.closed != nil { // without a server, stop does nothing
 		go stop(linger)
 		return
 	}
