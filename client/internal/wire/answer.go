@@ -56,11 +56,10 @@ func ReadAnswer(resp *http.Response, buf *bytes.Buffer, most int64) (Answer, err
 	return Answer{resp.StatusCode, Header(buf.Bytes()[start:body]), buf.Bytes()[body:], resp.Close}, err
 }
 
-// makeRoom prepares buf for an answer of n bytes, if n is known and not too
-// large to believe. Otherwise buf would copy the answer several times while it
-// grows.
+// makeRoom prepares buf for a large answer of n bytes, if n is not too large to
+// believe. Otherwise buf would copy the answer several times while it grows.
 func makeRoom(buf *bytes.Buffer, n int64) {
-	if n > 0 && n <= 1<<20 {
+	if n > 4<<10 && n <= 1<<20 {
 		buf.Grow(int(n) + bytes.MinRead)
 	}
 }
