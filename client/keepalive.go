@@ -86,7 +86,8 @@ func (k *keeper) run(ctx context.Context) {
 			// A pause follows an answer that came too soon. The answer that ends
 			// failures was requested at once, and the next one waits at the
 			// server. A pause before that would leave the connections of many
-			// sessions idle together, more than the pool keeps.
+			// sessions idle together, more than the pool keeps. A long pause would
+			// delay the news of a loss.
 			switch {
 			case news:
 				timing.Sleep(ctx, began+timing.MinBackoff-s.c.clock.now())

@@ -116,17 +116,24 @@ func TestSharedKeepaliveTellsOfOne(t *testing.T) {
 	})
 }
 
+// noticesALoss returns how long a session takes to notice a forced release, a
+// while after it got the lock.
+func noticesALoss(t *testing.T, tc *testCell, s *client.Session, after time.Duration) time.Duration {
+	t.Helper()
+	h := lock(t, s, "/a")
+	time.Sleep(after)
+	began := time.Now()
+	tc.ReleaseByForce("/a")
+	<-h.Done()
+	return time.Since(began)
+}
+
 // A loss is noticed within a tenth of the ttl, also between two shared calls.
 func TestSharedKeepaliveNoticesALossInTime(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		all := openShared(t, c, 10)
 		for wait := 24 * time.Second; wait < 33*time.Second; wait += 70 * time.Millisecond {
-			h := lock(t, all[3], "/a")
-			time.Sleep(wait)
-			began := time.Now()
-			tc.ReleaseByForce("/a")
-			<-h.Done()
-			if took := time.Since(began); took > all[3].TTL()/10 {
+			if took := noticesALoss(t, tc, all[3], wait); took > all[3].TTL()/10 {
 				t.Errorf("after %s a loss was noticed after %s", wait, took)
 			}
 		}
@@ -140,12 +147,7 @@ func TestLossWithALongTTL(t *testing.T) {
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			all := openShared(t, c, n, client.TTL(2*time.Hour))
 			for wait := 20 * time.Second; wait < 5*time.Minute; wait += 37 * time.Second {
-				h := lock(t, all[0], "/a")
-				time.Sleep(wait)
-				began := time.Now()
-				tc.ReleaseByForce("/a")
-				<-h.Done()
-				if took := time.Since(began); took > 2*client.MostPause+2*tc.latency {
+				if took := noticesALoss(t, tc, all[0], wait); took > 2*client.MostPause+2*tc.latency {
 					t.Errorf("%d sessions: after %s a loss was noticed after %s", n, wait, took)
 				}
 			}

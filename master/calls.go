@@ -60,8 +60,8 @@ type Outcome struct {
 // Do serves a call for a caller and checks the rights that the call's row
 // names. With stale, a read may be answered from this replica's own state;
 // every other call needs an office. The error is a *lockapi.Error, or ErrParked.
-// The answer is nil for a call without one. A call with an answer that takes milliseconds
-// of CPU waits for a turn first: see Turns.
+// The answer is nil for a call without one. A call with an answer that takes
+// milliseconds of CPU waits for a turn first: see Turns.
 func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call) (answer any, out Outcome, err error) {
 	row := rows[reflect.TypeOf(c)]
 	if row == nil {

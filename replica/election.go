@@ -74,8 +74,8 @@ func (r *Replica) refusedVote(q *raft.RequestPreVoteRequest) {
 // ends before this replica's. By itself the library waits for an election
 // time-out, although this replica is the one that can win. Replicas that
 // refused the same candidate take turns, too. It does nothing unless this
-// replica is itself a candidate without a leader, in a lower term than the
-// refused one. It reports whether it has shortened the library's time-out.
+// replica is itself a candidate without a leader, one term below the refused
+// one. It reports whether it has shortened the library's time-out.
 func (r *Replica) campaignInstead(q *raft.RequestPreVoteRequest) bool {
 	term := r.raft.CurrentTerm()
 	campaigns := func() bool { return !r.following() && r.raft.CurrentTerm() == term && r.raft.State() == raft.Candidate }

@@ -310,10 +310,10 @@ func (c *Caller) Follow(ctx context.Context, r *Route, q *Call) (next *Route, er
 	return next, err
 }
 
-// probe asks an endpoint whether it is ready, which needs no master, and reports whether it answers. On a route that forwards it makes
-// a small read instead: the replica may have lost its way to the master, but
-// answer for itself. Any answer ends its penalty, even a refusal or a proxy's,
-// and silence begins one.
+// probe asks an endpoint whether it is ready, which needs no master, and reports
+// whether it answers. On a route that forwards it makes a small read instead:
+// the replica may have lost its way to the master, but answer for itself. Any
+// answer ends its penalty, even a refusal or a proxy's, and silence begins one.
 func (c *Caller) probe(r *Route, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(c.finder.ctx, 2*within) // for the credential, too
 	defer cancel()
