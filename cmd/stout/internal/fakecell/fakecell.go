@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -36,6 +37,8 @@ type Host struct {
 	ID     string         // of its cell, which its answers have
 	Mute   string         // calls of paths that begin so are not answered
 	API    map[string]any // other answers, by path
+
+	asked atomic.Bool // for its view; a survey asks again while a late answer is on its way
 }
 
 const awake = 10 * time.Second
@@ -72,8 +75,8 @@ func (h Hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 		status, body = at.Ready.Code.Status(), at.Ready
 	case r.URL.Path == lockapi.RouteCell:
 		body = at.Cell
-		if at.Later != nil {
-			at.Cell = at.Later
+		if again := at.asked.Swap(true); again && at.Later != nil {
+			body = at.Later
 		}
 	case r.URL.Path == lockapi.RouteReplica:
 		i := slices.IndexFunc(at.Cell.Replicas, func(r1 lockapi.Replica) bool { return r1.URL == "http://"+r.URL.Host })
