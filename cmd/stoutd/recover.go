@@ -16,7 +16,6 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutd/config"
 	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
 	"github.com/stoutlock/stout/internal/certs"
-	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/peerconn"
 )
@@ -112,7 +111,7 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 		return setup.ExplainDataDir(c, c.DataDir, err)
 	}
 	defer func() { err = errors.Join(err, old.Close()) }()
-	floor, err := r.floor(lockapi.BackupHeader{Time: old.Time})
+	floor, err := r.floor(old.Time, old.Saved)
 	if err != nil {
 		return err
 	}
@@ -120,10 +119,21 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 	if raft != nil {
 		links = certs.Mutual{Source: raft}
 	}
-	if err := old.StillRuns(ctx, c.Replicas, r.gone, links); err != nil {
-		return fmt.Errorf("%w; nothing was changed", err)
+	alone := func() error {
+		err := old.StillRuns(ctx, c.Replicas, r.gone, links)
+		if err != nil {
+			err = fmt.Errorf("%w; nothing was changed", err)
+		}
+		return err
+	}
+	if err := alone(); err != nil {
+		return err
 	}
 	if err := r.confirm(c, old); err != nil {
+		return err
+	}
+	// The answer may have come late.
+	if err := alone(); err != nil {
 		return err
 	}
 	options.DataDir = into

@@ -20,11 +20,16 @@ import (
 // invokeOn runs a command with answer on its standard input.
 func invokeOn(t *testing.T, answer string, args ...string) (code int, said string) {
 	t.Helper()
+	return invokeFrom(t, strings.NewReader(answer), args...)
+}
+
+func invokeFrom(t *testing.T, in io.Reader, args ...string) (code int, said string) {
+	t.Helper()
 	var out bytes.Buffer
 	log := setup.Lines(&out)
 	root := newRoot(log)
 	root.SetArgs(args)
-	root.SetIn(strings.NewReader(answer))
+	root.SetIn(in)
 	root.SetOut(&out)
 	root.SetErr(&out)
 	err := root.ExecuteContext(t.Context())
@@ -34,6 +39,10 @@ func invokeOn(t *testing.T, answer string, args ...string) (code int, said strin
 	}
 	return exitOK, out.String()
 }
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // TestRecover: the command shows the consequences and asks for confirmation. The new
 // cell has the state of the replica; the old directory remains, and is never opened
@@ -99,6 +108,23 @@ func TestRecover(t *testing.T) {
 			t.Errorf("--gone %s: %d: %s", gone, code, said)
 		}
 	}
+	// A replica that starts while the question stands.
+	late, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := late.Addr().String()
+	late.Close()
+	asked := readerFunc(func(p []byte) (int, error) {
+		if late, err = net.Listen("tcp", address); err != nil {
+			return 0, err
+		}
+		return copy(p, "yes\n"), nil
+	})
+	if code, said := invokeFrom(t, asked, append(recover, "--replica", "r2="+address+",http://127.0.0.1:"+freePort(t))...); code != exitStart || !strings.Contains(said, "replica r2 of this cell may run") {
+		t.Errorf("a replica started meanwhile: %d: %s", code, said)
+	}
+	late.Close()
 	if code, said := invokeOn(t, "", append(recover, "--yes")...); code != exitOK || !strings.Contains(said, "founded cell prod") {
 		t.Fatalf("%d: %s", code, said)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,8 @@ highest number that may be in use by --above.
 The first master waits one minute before it serves, until any lease of the old
 cell has ended. The old cell must not run beside the new one.
 
-If the command fails, it has written nothing.`
+If it refuses, it has written nothing. After a write that failed, or an
+interruption, empty the data directory and run it again.`
 
 func newRestoreCommand(flags *config.Flags) *cobra.Command {
 	var from string
@@ -94,9 +96,9 @@ func (r *restoration) run(ctx context.Context, flags *config.Flags) (string, err
 	if c.Cell != header.Cell {
 		return "", exitError{code: exitConfig, err: fmt.Errorf("cell %q (%s): this is a backup of cell %q", c.Cell, c.Source("cell"), header.Cell)}
 	}
-	floor, err := r.floor(header)
+	floor, err := r.floor(header.Time, saved)
 	if err == nil {
-		err = noneAnswers(ctx, c.Replicas)
+		err = noneAnswers(ctx, c.Replicas, new(net.Dialer).DialContext)
 	}
 	if err != nil {
 		return "", exitError{code: exitStart, err: err}
@@ -114,15 +116,27 @@ it serves after a minute, when every lease of the old cell has ended
 
 // noneAnswers returns an error if a program accepts connections at an address of the
 // new cell. It counts as a replica: it may hang, or have another secret.
-func noneAnswers(ctx context.Context, all []membership.Member) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+func noneAnswers(ctx context.Context, all []membership.Member, dial func(ctx context.Context, network, address string) (net.Conn, error)) error {
+	within, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	for _, m := range all {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.RaftAddr)
-		if err == nil {
-			conn.Close()
+	var asked sync.WaitGroup
+	answers := make([]bool, len(all))
+	for i, m := range all {
+		asked.Go(func() {
+			conn, err := dial(within, "tcp", m.RaftAddr)
+			if answers[i] = err == nil; err == nil {
+				conn.Close()
+			}
+		})
+	}
+	asked.Wait()
+	for i, m := range all {
+		if answers[i] {
 			return fmt.Errorf("replica %s: its address %s accepts connections: a replica of the old cell may run there, and two cells would grant the same locks; stop it permanently, or give another address; nothing was written", m.ID, m.RaftAddr)
 		}
+	}
+	if ctx.Err() != nil { // a dial that was cut off shows nothing
+		return fmt.Errorf("%w; nothing was written", context.Cause(ctx))
 	}
 	return nil
 }
@@ -170,18 +184,23 @@ func readState(r *backup.Reader) (replica.Saved, error) {
 	return saved, fmt.Errorf("its SHA-256 is right, but this release cannot use its state (%w): use another backup, or the release that wrote this one", wrong)
 }
 
-// floor returns the least number for tokens and revisions. Those of the backup may
-// be higher.
-func (r *restoration) floor(h lockapi.BackupHeader) (uint64, error) {
+// floor returns the least number for tokens and revisions of a cell that continues
+// from a state of this time.
+func (r *restoration) floor(of time.Time, saved replica.Saved) (uint64, error) {
 	if r.above != nil {
 		if *r.above >= lockapi.MaxToken {
 			return 0, fmt.Errorf("--above %d: tokens are below 2^53; give a lower number; nothing was written", *r.above)
 		}
 		return *r.above + 1, nil
 	}
-	if r.now.Before(h.Time) {
+	if r.now.Before(of) {
 		return 0, fmt.Errorf("this machine's clock shows %s, before the backup's time %s: tokens could repeat; set the clock, or give by --above the highest token or revision that may be in use; nothing was written",
-			r.now.UTC().Format(time.RFC3339), h.Time.Format(time.RFC3339))
+			r.now.UTC().Format(time.RFC3339), of.Format(time.RFC3339))
 	}
-	return replica.RestoreFloor(r.now), nil
+	floor := replica.RestoreFloor(r.now)
+	if used := max(saved.LastToken(), saved.Revision()); used >= floor {
+		return 0, fmt.Errorf("the cell's numbers (up to %d) are ahead of those that the clock gives (%d), as after a restore with --above: tokens could repeat; give by --above the highest token or revision that may be in use; nothing was written",
+			used, floor)
+	}
+	return floor, nil
 }

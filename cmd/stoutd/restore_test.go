@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,10 +15,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/membership"
 )
 
 // backupOfDev returns a backup of a cell of --dev.
@@ -83,6 +86,35 @@ func spoiled(t *testing.T, raw []byte) []byte {
 func summed(raw []byte) []byte {
 	sum := sha256.Sum256(raw[:len(raw)-sha256.Size])
 	return append(bytes.Clone(raw[:len(raw)-sha256.Size]), sum[:]...)
+}
+
+// TestRestoreBesideARunningReplica: one that is silent hides no other one, and a
+// restore that was stopped has not looked at all.
+func TestRestoreBesideARunningReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := []membership.Member{{ID: "r1", RaftAddr: "off"}, {ID: "r2", RaftAddr: "refuses"}, {ID: "r3", RaftAddr: "runs"}}
+		dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+			switch {
+			case address == "off":
+				<-ctx.Done()
+			case address == "runs" && ctx.Err() == nil:
+				conn, _ := net.Pipe()
+				return conn, nil
+			}
+			return nil, errors.New("no connection")
+		}
+		if err := noneAnswers(t.Context(), all, dial); err == nil || !strings.Contains(err.Error(), "replica r3: its address runs") {
+			t.Errorf("beside r3: %v", err)
+		}
+		if err := noneAnswers(t.Context(), all[:2], dial); err != nil {
+			t.Errorf("beside none: %v", err)
+		}
+		stopped, stop := context.WithCancelCause(t.Context())
+		stop(errors.New("interrupted"))
+		if err := noneAnswers(stopped, all, dial); err == nil || !strings.Contains(err.Error(), "interrupted; nothing was written") {
+			t.Errorf("stopped: %v", err)
+		}
+	})
 }
 
 // TestRestore: a refused restore writes nothing, and each restore begins with higher
@@ -175,5 +207,13 @@ func TestRestore(t *testing.T) {
 	}
 	if code, above, said := restore("b", "--above", "9007199254740000"); code != exitOK || above != 9007199254740001 {
 		t.Errorf("--above and a clock that is behind: %d, %d: %s", code, above, said)
+	}
+	// Tokens that the next cell gives could repeat if it began where this one did.
+	again := append([]string{"recover", "--data-dir", filepath.Join(top, "b"), "--into", filepath.Join(top, "c"), "--yes", "--cell", "dev"}, replica...)
+	if code, said := invokeOn(t, "", again...); code != exitStart || !strings.Contains(said, "give by --above the highest token") {
+		t.Errorf("numbers ahead of the clock: %d: %s", code, said)
+	}
+	if code, said := invokeOn(t, "", append(again, "--above", "9007199254740900")...); code != exitOK || !strings.Contains(said, "above 9007199254740901") {
+		t.Errorf("numbers ahead of the clock, and --above: %d: %s", code, said)
 	}
 }

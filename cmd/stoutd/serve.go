@@ -44,6 +44,7 @@ func serve(ctx context.Context, c *config.Config) error {
 		}()
 	}
 	go paceCollector(ctx)
+	hangup := hangups(c.AuditLog != "" || hasSupervisor())
 	within := c.ShutdownTimeout + lastStep
 	defer endAnyway(ctx, within, func() {
 		fmt.Fprintf(lines, "stoutd: the stop has not ended within %v; ending now\n", within)
@@ -53,7 +54,7 @@ func serve(ctx context.Context, c *config.Config) error {
 	supervisor := newSupervisor(log)
 	go supervisor.begin(ctx)
 	for {
-		if err := serveMember(ctx, c, supervisor, log); !errors.Is(err, replica.ErrReplaced) {
+		if err := serveMember(ctx, c, supervisor, hangup, log); !errors.Is(err, replica.ErrReplaced) {
 			return err
 		}
 		// Another directory has its place in the cell: wait to become a member again.
@@ -86,7 +87,7 @@ func endAnyway(ctx context.Context, within time.Duration, end func()) (stop func
 
 // serveMember runs a replica until it has stopped. The error is an exitError, or
 // replica.ErrReplaced.
-func serveMember(ctx context.Context, c *config.Config, supervisor *supervisor, log zerolog.Logger) error {
+func serveMember(ctx context.Context, c *config.Config, supervisor *supervisor, hangup <-chan os.Signal, log zerolog.Logger) error {
 	r, err := embed.Start(ctx, c)
 	if err != nil {
 		code := exitStart
@@ -95,7 +96,12 @@ func serveMember(ctx context.Context, c *config.Config, supervisor *supervisor, 
 		}
 		return exitError{code: code, err: err}
 	}
-	defer reopenOnHangup(r, c.AuditLog != "", log)()
+	defer reopenOnHangup(hangup, func() {
+		if c.AuditLog == "" {
+			log.Info().Msg("SIGHUP ignored: there is no audit log to open again")
+		}
+		r.ReopenAudit()
+	})()
 	supervisor.see(r.Status)
 	select {
 	case <-r.Ready():
@@ -159,32 +165,30 @@ func introduce(ctx context.Context, r *embed.Replica, w io.Writer) {
 	}
 }
 
-// reopenOnHangup opens the audit log's file again at each SIGHUP, which logrotate
-// sends, until stop is called. Without an audit log SIGHUP ends the process, as is
-// usual, except under a supervisor. There `systemctl reload` sends it, and after an
-// orderly end the supervisor would not restart the replica.
-func reopenOnHangup(r *embed.Replica, audits bool, log zerolog.Logger) (stop func()) {
-	if !audits && !hasSupervisor() {
-		return func() {}
-	}
+// hangups collects SIGHUP, if used, as long as the process lives: at any moment
+// its default action would end the process, which a supervisor takes for an
+// orderly end. logrotate sends it, and so does `systemctl reload`.
+func hangups(used bool) <-chan os.Signal {
 	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
+	if used {
+		signal.Notify(hangup, syscall.SIGHUP)
+	}
+	return hangup
+}
+
+// reopenOnHangup calls reopen at each SIGHUP until stop is called, also for one
+// that came before.
+func reopenOnHangup(hangup <-chan os.Signal, reopen func()) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		for {
 			select {
 			case <-hangup:
-				if !audits {
-					log.Info().Msg("SIGHUP ignored: there is no audit log to open again")
-				}
-				r.ReopenAudit()
+				reopen()
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	return func() {
-		signal.Stop(hangup)
-		cancel()
-	}
+	return cancel
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"sync/atomic"
 	"time"
@@ -18,11 +19,12 @@ import (
 // reads sd_notify(3). Without one (NOTIFY_SOCKET is not set) it sends nothing.
 type supervisor struct {
 	log    zerolog.Logger
-	notify func(state string) // sends a message; tests replace it
-	every  time.Duration      // interval of checks; 0 without a supervisor
-	bound  time.Duration      // time limit of a check; 0 without a watchdog
+	notify func(state string) error // sends a message; tests replace it
+	every  time.Duration            // interval of checks; 0 without a supervisor
+	bound  time.Duration            // time limit of a check; 0 without a watchdog
 
-	look atomic.Pointer[look]
+	look    atomic.Pointer[look]
+	unready atomic.Bool // the process is ready, and could not report it yet
 }
 
 // look returns a line for people about what the process does. It fails or hangs if
@@ -33,20 +35,21 @@ type look func(context.Context) (string, error)
 // them more often.
 const statusEvery = 5 * time.Second
 
+// notifyTime is how long a message may take. A supervisor that does not read
+// must not keep the replica from its work, least of all from a stop.
+const notifyTime = 500 * time.Millisecond
+
 func hasSupervisor() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
 
 // newSupervisor reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. It sends four
 // reports within a watchdog's time limit, so that a late report does no harm.
 func newSupervisor(log zerolog.Logger) *supervisor {
 	s := &supervisor{log: log}
-	s.notify = func(state string) {
-		if _, err := daemon.SdNotify(false, state); err != nil {
-			log.Warn().Err(err).Str("state", state).Msg("cannot send a message to the supervisor")
-		}
-	}
+	s.notify = func(string) error { return nil }
 	if !hasSupervisor() {
 		return s
 	}
+	s.notify = sendTo(os.Getenv("NOTIFY_SOCKET"))
 	s.every = statusEvery
 	watchdog, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
@@ -56,6 +59,32 @@ func newSupervisor(log zerolog.Logger) *supervisor {
 		s.every, s.bound = min(watchdog/4, statusEvery), watchdog/2
 	}
 	return s
+}
+
+// sendTo returns a function that sends to a socket, within notifyTime.
+// daemon.SdNotify has no time limit.
+func sendTo(socket string) func(state string) error {
+	return func(state string) error {
+		conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		err = conn.SetWriteDeadline(time.Now().Add(notifyTime))
+		if err == nil {
+			_, err = conn.Write([]byte(state))
+		}
+		return err
+	}
+}
+
+// tell sends a message, and logs a failure.
+func (s *supervisor) tell(state string) (sent bool) {
+	err := s.notify(state)
+	if err != nil {
+		s.log.Warn().Err(err).Str("state", state).Msg("cannot send a message to the supervisor")
+	}
+	return err == nil
 }
 
 // begin reports to the supervisor at intervals until ctx ends. It resets the
@@ -82,12 +111,14 @@ func (s *supervisor) begin(ctx context.Context) {
 			s.log.Error().Err(err).Dur("waited_ms", s.bound).Msg("the watchdog is not fed")
 			continue
 		}
-		if status != sent {
-			s.notify("STATUS=" + status)
+		if s.unready.Load() {
+			s.unready.Store(!s.tell(daemon.SdNotifyReady))
+		}
+		if status != sent && s.tell("STATUS="+status) {
 			sent = status
 		}
 		if s.bound > 0 {
-			s.notify(daemon.SdNotifyWatchdog)
+			s.tell(daemon.SdNotifyWatchdog)
 		}
 	}
 }
@@ -117,13 +148,16 @@ func (s *supervisor) waiting(why string) {
 	s.see(func(context.Context) (string, error) { return "waiting: " + why, nil })
 }
 
-// ready reports that the process serves, and sets the check to use from now on.
+// ready reports that the process serves, and sets the check to use from now on. A
+// report that fails is repeated by begin: the supervisor waits for it.
 func (s *supervisor) ready(l look) {
 	s.see(l)
-	s.notify(daemon.SdNotifyReady)
+	if !s.tell(daemon.SdNotifyReady) {
+		s.unready.Store(true)
+	}
 }
 
 // stopping reports that the process ends.
-func (s *supervisor) stopping() { s.notify(daemon.SdNotifyStopping) }
+func (s *supervisor) stopping() { s.tell(daemon.SdNotifyStopping) }
 
 func (s *supervisor) see(l look) { s.look.Store(&l) }

@@ -18,7 +18,10 @@ import (
 func supervised() (s *supervisor, sent *[]string) {
 	sent = new([]string)
 	s = &supervisor{log: zerolog.New(io.Discard), every: 5 * time.Second, bound: 10 * time.Second}
-	s.notify = func(state string) { *sent = append(*sent, state) }
+	s.notify = func(state string) error {
+		*sent = append(*sent, state)
+		return nil
+	}
 	return s, sent
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -45,7 +46,11 @@ func Save(name string, overwrite bool, write func(w io.Writer) error) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return syncDir(filepath.Dir(name))
+	err = syncDir(filepath.Dir(name))
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+		err = nil // some network file systems cannot sync a directory; the backup is there
+	}
+	return err
 }
 
 // free returns an error if a name must not be used.

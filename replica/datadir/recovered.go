@@ -81,6 +81,10 @@ func LockStopped(path, cell, id string) (*Dir, Recovery, error) {
 // FoundedIn returns the id of the cell that Begin and its finish have founded
 // in a directory; empty without one.
 func FoundedIn(dir string) (cellID string, err error) {
+	// The end of the founding may not be on the disk yet.
+	if err := disk.SyncDir(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("data directory %s: %w", dir, err)
+	}
 	if begun, err := isUnfinished(dir); err != nil || begun {
 		return "", err
 	}

@@ -10,6 +10,8 @@
 //   - The library syncs the files and the name of their directory, but not
 //     their names in it. After a loss of power there may be a snapshot without
 //     a state. Here those names are synced, too.
+//   - The library keeps the files of a snapshot that it could not write, for
+//     example because the disk is full. Here they are removed.
 //   - The library makes its files readable for all users. Here they are not.
 package snapshots
 
@@ -125,10 +127,11 @@ func (s *Store) Create(version raft.SnapshotVersion, index, term uint64, conf ra
 	if err == nil {
 		_, err = begun.Write(head)
 	}
+	made := &sink{SnapshotSink: begun, dir: filepath.Join(s.dir, begun.ID()+".tmp"), done: func() error { return s.done(index) }}
 	if err != nil {
-		return nil, errors.Join(err, begun.Cancel())
+		return nil, errors.Join(err, made.Cancel())
 	}
-	return &sink{SnapshotSink: begun, done: func() error { return s.done(index) }}, nil
+	return made, nil
 }
 
 // conceal makes a snapshot that has begun unreadable for other users, and syncs
@@ -145,6 +148,7 @@ func conceal(dir string) error {
 
 type sink struct {
 	raft.SnapshotSink
+	dir   string // until it is finished
 	done  func() error
 	ended bool // the library may end a snapshot twice
 }
@@ -160,7 +164,18 @@ func (s *sink) Write(data []byte) (int, error) {
 // Cancel discards the snapshot.
 func (s *sink) Cancel() error {
 	s.ended = true
-	return s.SnapshotSink.Cancel()
+	_ = s.SnapshotSink.Cancel() // it writes what it has buffered; if that fails, it stops there
+	return s.discard()
+}
+
+// discard removes the files of an unfinished snapshot. The library may have left
+// the large one open: truncating it frees the space now.
+func (s *sink) discard() error {
+	err := os.Truncate(filepath.Join(s.dir, "state.bin"), 0)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
 // Close finishes the snapshot, and then records that it exists.
@@ -170,10 +185,10 @@ func (s *sink) Close() error {
 	}
 	s.ended = true
 	if err := faultpoint.Err(faultpoint.SnapshotFinish); err != nil {
-		return errors.Join(err, s.SnapshotSink.Cancel())
+		return errors.Join(err, s.Cancel())
 	}
 	if err := s.SnapshotSink.Close(); err != nil {
-		return err
+		return errors.Join(err, s.discard())
 	}
 	return s.done()
 }

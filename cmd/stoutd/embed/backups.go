@@ -35,6 +35,8 @@ type backups struct {
 	log   zerolog.Logger
 	done  chan struct{} // closed when run has returned
 
+	remove func(name string) error // removes an old backup; tests replace it
+
 	mu      sync.Mutex // guards the rest
 	last    lockapi.BackupHeader
 	size    int64
@@ -47,11 +49,14 @@ const (
 	// backupRetry is the pause after a failure, unless the schedule's interval is
 	// shorter.
 	backupRetry = time.Minute
+	// backupPatience is how long a backup may take before it is reported: the disk
+	// may hang.
+	backupPatience = 10 * time.Minute
 )
 
 func newBackups(c *config.Config, log zerolog.Logger) *backups {
 	return &backups{
-		dir: c.BackupDir, every: c.BackupEvery, keep: int(c.BackupKeep), name: c.Cell + "-" + c.ID + "-", log: log, done: make(chan struct{}),
+		dir: c.BackupDir, every: c.BackupEvery, keep: int(c.BackupKeep), name: c.Cell + "-" + c.ID + "-", log: log, done: make(chan struct{}), remove: os.Remove,
 	}
 }
 
@@ -62,11 +67,14 @@ func (b *backups) run(ctx context.Context) {
 	if b.every == 0 {
 		return
 	}
+	watched := b.watch()
 	// Only here: if the directory disappears later, its disk is no longer mounted,
 	// and a new directory would be on another disk.
 	_ = os.MkdirAll(b.dir, 0o700)
 	b.sweep()
-	next, began := max(0, b.every-b.age()), time.Now()
+	due := b.every - b.age()
+	watched.Stop()
+	next, began := max(0, due), time.Now()
 	for {
 		t := time.NewTimer(next)
 		select {
@@ -76,7 +84,10 @@ func (b *backups) run(ctx context.Context) {
 			return
 		}
 		next = b.every
-		if err := b.write(ctx); err != nil {
+		watched := b.watch()
+		err := b.write(ctx)
+		watched.Stop()
+		if err != nil {
 			if ctx.Err() != nil {
 				return
 			}
@@ -84,13 +95,25 @@ func (b *backups) run(ctx context.Context) {
 				next = min(b.every, time.Second) // the replica has just started
 				continue
 			}
-			b.mu.Lock()
-			b.failed++
-			b.mu.Unlock()
 			next = min(b.every, backupRetry)
-			b.log.Warn().Err(err).Str("backup_dir", b.dir).Dur("next_in_ms", next).Msg("could not write a backup")
+			b.fails(err).Dur("next_in_ms", next).Msg("could not write a backup")
 		}
 	}
+}
+
+// watch reports a step that does not end. Stop it when the step has ended.
+func (b *backups) watch() *time.Timer {
+	return time.AfterFunc(backupPatience, func() {
+		b.fails(fmt.Errorf("no end after %v; does the disk of the directory respond?", backupPatience)).Msg("a backup hangs")
+	})
+}
+
+// fails counts a failure, and begins its line in the log.
+func (b *backups) fails(err error) *zerolog.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failed++
+	return b.log.Warn().Err(err).Str("backup_dir", b.dir)
 }
 
 // kept is one of this replica's backups. Backups are ordered by revision, and for
@@ -192,7 +215,7 @@ func (b *backups) sweep() {
 }
 
 // write writes one backup, whole or not at all, and removes the oldest beyond the
-// number to keep.
+// number to keep. One that cannot be removed is no reason to write the next early.
 func (b *backups) write(ctx context.Context) error {
 	own, err := b.own()
 	if err != nil {
@@ -226,7 +249,10 @@ func (b *backups) write(ctx context.Context) error {
 	b.last, b.size, b.written = h, counted.n, b.written+1
 	b.mu.Unlock()
 	b.log.Info().Str("file", name).Int64("bytes", counted.n).Uint64("revision", h.Revision).Bool("stale", h.Stale).Msg("backup written")
-	return b.prune(name)
+	if err := b.prune(name); err != nil {
+		b.fails(err).Msg("too many backups are kept")
+	}
+	return nil
 }
 
 func (b *backups) prune(newest string) error {
@@ -235,7 +261,7 @@ func (b *backups) prune(newest string) error {
 	}
 	others := slices.DeleteFunc(b.kept(), func(k kept) bool { return k.name == newest })
 	for len(others) > b.keep-1 {
-		if err := os.Remove(filepath.Join(b.dir, others[0].name)); err != nil {
+		if err := b.remove(filepath.Join(b.dir, others[0].name)); err != nil {
 			return fmt.Errorf("cannot remove an old backup: %w", err)
 		}
 		others = others[1:]

@@ -126,6 +126,47 @@ func TestBackupsThatFail(t *testing.T) {
 	})
 }
 
+// TestBackupThatHangs: a disk that does not respond is reported and counted.
+func TestBackupThatHangs(t *testing.T) {
+	scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+		synctest.Wait() // the first is written
+		hang := make(chan struct{})
+		next := ownOf[b].next
+		ownOf[b].next = func() (master.Backup, error) {
+			own, err := next()
+			write := own.Snapshot
+			own.Snapshot = func(w io.Writer) error { <-hang; return write(w) }
+			return own, err
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if b.failed != 1 || b.written != 1 || !strings.Contains(log.String(), "no end after 10m0s") {
+			t.Errorf("failed %d times, written %d: %s", b.failed, b.written, log)
+		}
+		close(hang)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if b.written < 2 {
+			t.Errorf("then written %d", b.written)
+		}
+	})
+}
+
+// TestOldBackupThatStays: an old backup that cannot be removed is reported, and the
+// next backup is written when it is due.
+func TestOldBackupThatStays(t *testing.T) {
+	scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+		time.Sleep(2*time.Hour + time.Minute)
+		synctest.Wait() // three are written
+		b.remove = func(string) error { return errors.New("operation not permitted") }
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if b.failed != 2 || b.written != 5 || strings.Count(log.String(), "operation not permitted") != 2 {
+			t.Errorf("failed %d times, written %d: %s", b.failed, b.written, log)
+		}
+	})
+}
+
 // counts returns how many backups were written, and how many failed.
 func (b *backups) counts() (written, failed uint64) {
 	b.mu.Lock()
