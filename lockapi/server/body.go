@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
@@ -69,11 +70,15 @@ func errCrowded() *lockapi.Error {
 // send many of them and let the call wait.
 const mostHeaders = 1 << 10
 
-// trimHeaders drops the headers if they are large. A call that has begun to
-// wait no longer needs them, except the credential.
+// headerEntry is about what a header takes beyond its name and value.
+const headerEntry = 64
+
+// trimHeaders drops the headers if they are large, and the memory that they are
+// part of. A call that has begun to wait no longer needs them, except the
+// credential.
 func (x *exchange) trimHeaders() {
 	h := x.c.Request.Header
-	size := 0
+	size := len(h) * headerEntry
 	for name, values := range h {
 		size += len(name)
 		for _, v := range values {
@@ -81,10 +86,11 @@ func (x *exchange) trimHeaders() {
 		}
 	}
 	if size > mostHeaders {
-		credential := h[headerAuthorization]
-		clear(h)
-		if credential != nil {
-			h[headerAuthorization] = credential
+		kept := http.Header{}
+		for _, v := range h[headerAuthorization] {
+			kept.Add(headerAuthorization, strings.Clone(v))
 		}
+		clear(h) // the connection has this map, too
+		x.c.Request.Header = kept
 	}
 }

@@ -329,27 +329,39 @@ func TestCallersThatLeaveKeepNoPlace(t *testing.T) {
 // A waiting call keeps little more of its body and headers than their content.
 func TestCallsThatWaitKeepLittle(t *testing.T) {
 	const calls = 100
-	n := startMaster(t, nil)
-	entered, release := hold(n)
-	defer release()
-	body := `{"wait_ms":600000` + strings.Repeat(" ", 60_000) + `}`
-	request := fmt.Sprintf("POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\nA: %s\r\nContent-Length: %d\r\n\r\n%s", strings.Repeat("a", 30_000), len(body), body)
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC() // frees the content of pools
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+	var names strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&names, "%x:\r\n", i)
 	}
-	transmit(t, n, request)
-	<-entered
-	before := heap()
-	for range calls {
-		transmit(t, n, request)
-		<-entered
-	}
-	if took := int64(heap()-before) / calls; took > 25_000 {
-		t.Errorf("a call takes %d bytes", took)
+	for name, headers := range map[string]string{
+		"a long header": "A: " + strings.Repeat("a", 30_000) + "\r\n",
+		"a credential":  "A: " + strings.Repeat("a", 30_000) + "\r\nAuthorization: Bearer stout_" + strings.Repeat("a", 40) + "\r\n",
+		"many headers":  names.String(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startMaster(t, nil)
+			entered, release := hold(n)
+			defer release()
+			body := `{"wait_ms":600000` + strings.Repeat(" ", 60_000) + `}`
+			request := fmt.Sprintf("POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", headers, len(body), body)
+			heap := func() uint64 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.GC() // frees the content of pools
+				runtime.ReadMemStats(&m)
+				return m.HeapAlloc
+			}
+			transmit(t, n, request)
+			<-entered
+			before := heap()
+			for range calls {
+				transmit(t, n, request)
+				<-entered
+			}
+			if took := int64(heap()-before) / calls; took > 25_000 {
+				t.Errorf("a call takes %d bytes", took)
+			}
+		})
 	}
 }
 

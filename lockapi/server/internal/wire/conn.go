@@ -148,6 +148,9 @@ func (c *conn) exchange() next {
 		}
 		return last
 	}
+	if len(w.asked) > mostFields {
+		w.asked = http.Header{} // the large map is the request's, which may drop it
+	}
 	_, cut := r.Body.(cutBody)
 	if b, ok := r.Body.(*Body); ok && len(b.text) <= mostText && len(c.asked) <= mostHead {
 		k.head, k.text = c.asked, b.text

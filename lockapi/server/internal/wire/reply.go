@@ -26,7 +26,7 @@ const (
 // reply is a http.ResponseWriter. It keeps the whole reply until the handler
 // has returned, unless the handler flushes; see stream.go.
 type reply struct {
-	asked  http.Header // headers of the request
+	asked  http.Header // of the request, unless they are many: a map never shrinks
 	header http.Header
 	status int
 	body   bytes.Buffer
@@ -46,8 +46,8 @@ var replies = sync.Pool{New: func() any { return &reply{asked: http.Header{}, he
 func newReply() *reply { return replies.Get().(*reply) }
 
 func (w *reply) free() {
-	if w.body.Cap() > mostKept || len(w.asked) > mostFields {
-		return // a map never shrinks
+	if w.body.Cap() > mostKept {
+		return
 	}
 	clear(w.asked)
 	clear(w.header)
