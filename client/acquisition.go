@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"sync"
 
 	"github.com/stoutlock/stout/client/internal/call"
 	"github.com/stoutlock/stout/lockapi"
@@ -76,8 +75,8 @@ func (a *acquisition) has(token uint64) (has bool) {
 
 // release is the state of an acquisition's release.
 type release struct {
-	mu       sync.Mutex // held for as long as Unlock works; guards the following
-	settled  bool       // outcome is final
+	turn     chan struct{} // has the value of the call that works; guards the following
+	settled  bool          // outcome is final
 	outcome  error
 	repeated bool // an earlier call may have done the work
 	done     int  // how many of several locks have been released
@@ -90,6 +89,7 @@ func (s *Session) newAcquisition(path string, o lockOptions) (*acquisition, erro
 		return nil, err
 	}
 	a := &acquisition{s: s, path: path, opts: o, above: s.c.tokens.highest()}
+	a.release.turn = make(chan struct{}, 1)
 	for _, other := range o.with {
 		a.with = append(a.with, grantedWith{path: other})
 	}

@@ -34,12 +34,14 @@ const releaseTime = 5 * time.Second
 // background.
 func (h *Held) Unlock(ctx context.Context) error {
 	a, r := h.a, &h.a.release
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	end := time.Now().Add(releaseTime)
+	if !r.begin(ctx) {
+		return fmt.Errorf("stout: unlock %s: another call works on it: %w", a.path, context.Cause(ctx))
+	}
+	defer func() { <-r.turn }()
 	if r.settled {
 		return r.outcome
 	}
-	end := time.Now().Add(releaseTime)
 	for {
 		if over := a.beginRelease(); over != nil {
 			return r.settle(over)
@@ -63,14 +65,31 @@ func (h *Held) Unlock(ctx context.Context) error {
 	}
 }
 
-// settle records the outcome. mu is held.
+// begin waits for other calls of Unlock; false if ctx ends first.
+func (r *release) begin(ctx context.Context) bool {
+	select {
+	case r.turn <- struct{}{}:
+		return true
+	default:
+	}
+	ctx, _, done := outlast(ctx, releaseTime)
+	defer done()
+	select {
+	case r.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// settle records the outcome. It is the caller's turn.
 func (r *release) settle(outcome error) error {
 	r.settled, r.outcome = true, outcome
 	return outcome
 }
 
 // beginRelease ends the hold here. It returns an error if there is no hold to
-// release. The release's mutex is held.
+// release. It is the caller's turn.
 func (a *acquisition) beginRelease() error {
 	_ = a.s.lease.over() // reads the clock, which may end the hold for a reason of its own
 	a.s.locks.mu.Lock()
@@ -88,8 +107,8 @@ func (a *acquisition) beginRelease() error {
 
 // tryRelease makes one call for Unlock; if ctx has ended or ends early, it
 // continues until end. It returns false if the cell found no hold, and no
-// unanswered attempt, of this call or an earlier one, can be the reason. The
-// release's mutex is held.
+// unanswered attempt, of this call or an earlier one, can be the reason. It is
+// the caller's turn.
 func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, error) {
 	ctx, cut, done := outlast(ctx, time.Until(end))
 	defer done()

@@ -62,6 +62,26 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 	})
 }
 
+// A call of Unlock that waits for another one obeys its own context.
+func TestUnlockBesideOneThatWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		tc.all(true)
+		first := make(chan error, 1)
+		go func() { first <- h.Unlock(t.Context()) }()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		wantErr(t, h.Unlock(ctx), context.DeadlineExceeded)
+		wantWithin(t, began, 7*time.Second)
+		tc.all(false)
+		must(t, <-first)
+		must(t, h.Unlock(ctx))
+	})
+}
+
 // TestHolderLearnsOfAForcedRelease: a forced release ends a hold's context
 // within a round trip, at the same master or at its successor. Other holds of
 // the session stay. The session also learns of it while the answer with the

@@ -117,6 +117,7 @@ func TestAdd(t *testing.T) {
 		}
 		pass(time.Minute)
 		c.wantMembers(t, "behind", m, "r1+", "r2+", "r3+", "r4")
+		code(t, second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))), lockapi.CodeConflict)
 		list, err := m.ListMembers(t.Context(), &Read{}, &lockapi.ListMembers{})
 		if err != nil || list.Members[3].URL != "http://r4" || list.Members[3].Behind == 0 {
 			t.Errorf("%+v, %v", list, err)
@@ -132,6 +133,8 @@ func TestAdd(t *testing.T) {
 		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))))
 		pass(time.Minute)
 		c.wantMembers(t, "without a vote", m, "r1+", "r2+", "r3+", "r4")
+		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(lockapi.SuffrageNonvoter))))
+		code(t, second(m.AddMember(t.Context(), &Caller{}, addition(""))), lockapi.CodeConflict)
 		must(t, second(m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r4", SetMemberRequest: toSuffrage(lockapi.SuffrageVoter)})))
 		pass(time.Second)
 		c.wantMembers(t, "promoted", m, "r1+", "r2+", "r3+", "r4+")
@@ -191,6 +194,37 @@ func TestNoChangeBesideALateOne(t *testing.T) {
 			t.Errorf("it votes, and is marked to stay without a vote: %+v", put)
 		}
 	})
+}
+
+// TestUndecided: while a change of an unknown outcome is in the configuration, and
+// may still be undone, no call answers that it was made.
+func TestUndecided(t *testing.T) {
+	for name, tc := range map[string]struct{ first, again memberCall }{
+		"added": {adding(withSuffrage("")), adding(withSuffrage(""))},
+		"another is added": {adding(withSuffrage("")), adding(func(r *lockapi.AddMemberRequest) {
+			r.ID, r.Directory, r.RaftAddr, r.URL = "r5", newDirectory, "r5:7201", "http://r5"
+		})},
+		"removed":           {removing("r3", lockapi.RemoveMemberRequest{}), removing("r3", lockapi.RemoveMemberRequest{})},
+		"removed, then set": {removing("r3", lockapi.RemoveMemberRequest{}), setting("r3", lockapi.SetMemberRequest{URL: text("http://moved")})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+				c.set(func(f *fakeConf) { f.late, f.seen = true, true })
+				code(t, tc.first(t, m), lockapi.CodeOutcomeUnknown)
+				code(t, tc.again(t, m), lockapi.CodeBusy)
+				list := func(stale bool) error {
+					return second(m.ListMembers(t.Context(), &Read{Stale: stale}, &lockapi.ListMembers{}))
+				}
+				code(t, list(false), lockapi.CodeNoMaster)
+				must(t, list(true))
+				if put, _ := m.log.State().MemberNamed("r5"); put.Put {
+					t.Errorf("a refused change is in the table: %+v", put)
+				}
+				c.set(func(f *fakeConf) { f.lands = nil })
+				must(t, list(false))
+			})
+		})
+	}
 }
 
 // TestOthersChangeInBetween: a change and a removal are based on a poll of the

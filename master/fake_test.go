@@ -207,6 +207,7 @@ type fakeConf struct {
 	unsent   map[string]uint64 // name → snapshots in a row that it failed to send
 	busy     bool              // an earlier change is not committed
 	late     bool              // the next change takes effect when lands is called
+	seen     bool              // it is in the configuration already, which is not committed
 	lands    func()            // nil otherwise
 	changes  []string          // changes made so far
 	onAsk    func()            // if set, is called, with the cell's mu held, when a member is polled
@@ -294,6 +295,10 @@ func (n *node) ChangeMember(_ context.Context, since uint64, change membership.C
 		return membership.ErrBusy
 	case conf.late:
 		conf.late, conf.lands = false, func() { conf.change(change, s) }
+		if conf.seen {
+			conf.lands()
+			conf.lands = func() {}
+		}
 		return membership.ErrUnknown
 	default:
 		conf.change(change, s)

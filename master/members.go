@@ -77,7 +77,11 @@ func (m *Master) ListMembers(ctx context.Context, q *Read, _ *lockapi.ListMember
 			return lockapi.Members{}, err
 		}
 	}
-	seen, err := m.table.Ask(ctx)
+	ask := m.table.AskSettled
+	if q.Stale {
+		ask = m.table.Ask
+	}
+	seen, err := ask(ctx)
 	if err != nil {
 		return lockapi.Members{}, err
 	}

@@ -27,7 +27,7 @@ func EachPeriod(ctx context.Context, c *client.Client, path string, period time.
 	}
 	p := periodic{job: job}
 	return inSessions(ctx, c, opts, func(s *client.Session) (bool, error) {
-		next := time.Now().Add(again) // unless the job is done: the next machine may succeed, or this one later
+		next := time.Now().Add(again).Round(0) // unless the job is done: the next machine may succeed, or this one later
 		repeat, err := doLocked(ctx, s, path, func(under context.Context, held *client.Held) (bool, error) {
 			begins := time.Now().UTC().Truncate(period) // now: the wait may have lasted several periods
 			err := p.do(ctx, under, s, held, begins)
@@ -39,7 +39,7 @@ func EachPeriod(ctx context.Context, c *client.Client, path string, period time.
 		if repeat {
 			open, end := whileOpen(ctx, s)
 			defer end()
-			pause(open, time.Until(next))
+			pauseUntil(open, next)
 		}
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)

@@ -136,6 +136,18 @@ func whileOpen(ctx context.Context, s *client.Session) (context.Context, context
 	return ctx, func() { cut(nil) }
 }
 
+// pauseUntil waits until the wall clock shows a time, or ctx ends. It looks every
+// minute: somebody may set the clock, and a timer does not count a machine's sleep.
+func pauseUntil(ctx context.Context, end time.Time) {
+	for ctx.Err() == nil {
+		left := end.Sub(time.Now().Round(0))
+		if left <= 0 {
+			return
+		}
+		pause(ctx, min(left, time.Minute))
+	}
+}
+
 // pause waits, or returns when ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

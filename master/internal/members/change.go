@@ -102,12 +102,13 @@ func (t *Table) Add(ctx context.Context, o Office, req *lockapi.AddMember) error
 		return err
 	}
 	return t.exclusively(ctx, func(ctx context.Context) error {
-		now, err := t.membership()
+		now, err := t.settled()
 		if err != nil {
 			return err
 		}
 		row := state.Member{ID: req.ID, Directory: req.Directory, RaftAddr: req.RaftAddr, URL: req.URL, Stays: req.Suffrage == lockapi.SuffrageNonvoter}
-		there, err := mayAdd(now.Members, row)
+		put, _ := t.opts.State().MemberNamed(req.ID)
+		there, err := mayAdd(now.Members, row, put.Stays)
 		if there || err != nil {
 			return err
 		}
@@ -120,15 +121,18 @@ func (t *Table) Add(ctx context.Context, o Office, req *lockapi.AddMember) error
 }
 
 // mayAdd returns why a member can't be added, or reports that it is there
-// already.
-func mayAdd(now []membership.MemberStatus, row state.Member) (there bool, err error) {
+// already. stays reports whether a present member stays without a vote.
+func mayAdd(now []membership.MemberStatus, row state.Member, stays bool) (there bool, err error) {
 	for _, s := range now {
 		switch {
 		case s.ID == row.ID && s.Directory == row.Directory:
-			if s.RaftAddr == row.RaftAddr && s.APIURL == row.URL {
-				return true, nil
+			switch {
+			case s.RaftAddr != row.RaftAddr, s.APIURL != row.URL:
+				return true, lockapi.Errorf(lockapi.CodeConflict, "replica %q with that directory is a member already, at %s and %s; PATCH it to change that", s.ID, s.RaftAddr, s.APIURL)
+			case stays != row.Stays:
+				return true, lockapi.Errorf(lockapi.CodeConflict, "replica %q with that directory is a member already, %s; PATCH its suffrage to change that", s.ID, standings[stays])
 			}
-			return true, lockapi.Errorf(lockapi.CodeConflict, "replica %q with that directory is a member already, at %s and %s; PATCH it to change that", s.ID, s.RaftAddr, s.APIURL)
+			return true, nil
 		case s.ID == row.ID:
 			return true, lockapi.Errorf(lockapi.CodeConflict, "the cell has a member %q already, with directory %s; replace its directory, or add the replica by another id", s.ID, s.Directory)
 		case s.Directory == row.Directory:
@@ -143,6 +147,8 @@ func mayAdd(now []membership.MemberStatus, row state.Member) (there bool, err er
 	}
 	return false, nil
 }
+
+var standings = map[bool]string{true: "which stays without a vote", false: "which has a vote or gets one"}
 
 // addressesFree returns an error if another member has one of these addresses.
 func addressesFree(now []membership.MemberStatus, row state.Member) error {
@@ -161,7 +167,9 @@ func addressesFree(now []membership.MemberStatus, row state.Member) error {
 // find asks the members, and returns the place of the one with that name.
 func (t *Table) find(ctx context.Context, id string) (seen View, place int, err error) {
 	if seen, err = t.Ask(ctx); err == nil {
-		place, err = seen.place(id)
+		if place, err = seen.place(id); err != nil && seen.changing {
+			err = errBusy() // it may be a member yet
+		}
 	}
 	return seen, place, err
 }
@@ -193,8 +201,8 @@ func (t *Table) Remove(ctx context.Context, req *lockapi.RemoveMember) error {
 func (t *Table) drop(ctx context.Context, id, but string, since uint64) error {
 	for begun := false; ; begun = true {
 		now, err := t.membership()
-		if err == nil && !begun && now.Index != since {
-			err = lockapi.Errorf(lockapi.CodeBusy, "%v; try again", membership.ErrBusy)
+		if err == nil && !begun && (now.Index != since || now.Changing) {
+			err = errBusy()
 		}
 		next := goesNext(now.Members, id, but)
 		if err == nil && next >= 0 {
@@ -274,12 +282,12 @@ func (t *Table) Set(ctx context.Context, o Office, req *lockapi.SetMember) (lock
 }
 
 func (t *Table) set(ctx context.Context, o Office, seen View, place int, req *lockapi.SetMember, demote bool) error {
-	now, err := t.membership()
+	now, err := t.settled() // a change that commits later would contradict the table
 	switch {
 	case err != nil:
 		return err
-	case now.Index != seen.index, now.Changing: // a change that commits later would contradict the table
-		return lockapi.Errorf(lockapi.CodeBusy, "%v; try again", membership.ErrBusy)
+	case now.Index != seen.index:
+		return errBusy()
 	}
 	is := seen.members[place].MemberStatus
 	put, _ := t.opts.State().MemberNamed(is.ID)

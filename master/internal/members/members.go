@@ -90,6 +90,20 @@ func (t *Table) membership() (membership.Membership, error) {
 	return now, err
 }
 
+// settled returns Raft's present configuration, or busy while it may still be
+// undone: then it shows neither that a change was made nor that a member is gone.
+func (t *Table) settled() (membership.Membership, error) {
+	now, err := t.membership()
+	if err == nil && now.Changing {
+		err = errBusy()
+	}
+	return now, err
+}
+
+func errBusy() error {
+	return lockapi.Errorf(lockapi.CodeBusy, "%v; try again", membership.ErrBusy)
+}
+
 // errNoMaster reports that a call had no effect.
 func errNoMaster(format string, args ...any) error {
 	e := lockapi.Errorf(lockapi.CodeNoMaster, format, args...)

@@ -20,9 +20,10 @@ const MaxLag = 256
 
 // View is the membership with the answers of a poll.
 type View struct {
-	index   uint64 // of the configuration
-	applied uint64 // index of the last entry that this replica has applied
-	members []member
+	index    uint64 // of the configuration
+	changing bool   // it may still be undone
+	applied  uint64 // index of the last entry that this replica has applied
+	members  []member
 }
 
 // member is one member with its answer to a poll.
@@ -44,7 +45,7 @@ func (t *Table) Ask(ctx context.Context) (View, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
-	out := View{index: now.Index, members: make([]member, len(now.Members))}
+	out := View{index: now.Index, changing: now.Changing, members: make([]member, len(now.Members))}
 	var asking sync.WaitGroup
 	for i, s := range now.Members {
 		asking.Go(func() {
@@ -63,6 +64,23 @@ func (t *Table) Ask(ctx context.Context) (View, error) {
 	asking.Wait()
 	out.applied = t.cell.Health().Applied
 	return out, nil
+}
+
+// AskSettled is Ask of a configuration that cannot be undone any longer.
+func (t *Table) AskSettled(ctx context.Context) (View, error) {
+	seen, err := t.Ask(ctx)
+	if err != nil || !seen.changing {
+		return seen, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, changeBound)
+	defer cancel()
+	if err := t.opts.Barrier(bounded); err != nil {
+		return View{}, errNoMaster("a change of the members is not committed yet: %v", err)
+	}
+	if seen, err = t.Ask(ctx); err == nil && seen.changing {
+		err = errNoMaster("the members are changing again; ask once more")
+	}
+	return seen, err
 }
 
 // List returns a view in the form of the contract. A directory that waits to
