@@ -65,20 +65,31 @@ func (l *roster) dirty() bool {
 	return now.Index != l.kept.Known.Index || !slices.Equal(now.Removed, l.kept.Known.Removed)
 }
 
+// rosterAgain is the pause after a write of the roster that failed.
+const rosterAgain = 5 * time.Second
+
 // keepRoster writes the roster to the disk when it has changed. So a replica that
 // restarts without a master keeps refusing a removed one. It runs in the
 // background, because other work must not wait for a disk.
 func (r *Replica) keepRoster() {
+	var again <-chan time.Time // nil unless a write has failed
 	for open := true; open; {
 		select {
 		case <-r.roster.changed:
+		case <-again:
 		case <-r.quit:
 			open = false
 		}
+		repeated := again != nil
+		again = nil
 		if !r.roster.dirty() {
 			continue
 		}
-		if err := r.keep(func(*admission.Identity) {}); err != nil {
+		err := r.keep(func(*admission.Identity) {})
+		if err != nil {
+			again = time.After(rosterAgain)
+		}
+		if err != nil && !repeated {
 			r.opts.Logger.Error().Err(err).Msg("could not write the members of the cell to the data directory; after a restart this replica may accept messages of one that was removed since")
 		}
 	}

@@ -1,14 +1,18 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/membership"
@@ -297,7 +301,34 @@ func TestMemberCanBeAsked(t *testing.T) {
 	}
 }
 
-// TestRollWhileTheDiskHangs: while the roster is being written to a hanging disk,
+// TestRosterIsWrittenAgain: a write that fails is repeated without another change,
+// and logged once.
+func TestRosterIsWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r, writes := &Replica{quit: make(chan struct{})}, 0
+		r.opts.Logger = zerolog.New(&log)
+		r.stores.Save = func(admission.Identity) error {
+			if writes++; writes < 3 {
+				return errors.New("no space left on device")
+			}
+			return nil
+		}
+		r.roster.begin(admission.Identity{})
+		r.noteCommitted(7, raft.Configuration{Servers: []raft.Server{{ID: "r1/a"}}})
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.keepRoster() }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if r.roster.dirty() || writes != 3 || strings.Count(log.String(), "no space left") != 1 {
+			t.Errorf("%d writes: %s", writes, log.String())
+		}
+		close(r.quit)
+		<-ended
+	})
+}
+
+// TestRosterWhileTheDiskHangs: while the roster is being written to a hanging disk,
 // a configuration is still recorded and believed.
 func TestRosterWhileTheDiskHangs(t *testing.T) {
 	t.Parallel()

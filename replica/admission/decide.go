@@ -75,12 +75,13 @@ func (s Self) settled() bool { return s.CellID != "" && s.Replaced == 0 }
 
 // comeBack decides for a directory that belongs to a cell. It starts regardless
 // of the answers, so that all can start at once. Only a directory that was
-// found to be replaced waits until it is a member again.
+// found to be replaced waits until it is a member again. It does not believe
+// replicas that the cell had removed.
 func (s Self) comeBack(answers map[string]Answer) Decision {
 	if s.settled() {
 		return Decision{Step: Go, Identity: s.Identity}
 	}
-	latest, _ := newest(answers, s.CellID)
+	latest, _ := newest(s.Known.Without(answers), s.CellID)
 	if latest.ConfigIndex > s.Replaced && latest.lists(s.ServerID()) {
 		next := s.Identity
 		next.Admitted, next.Replaced = latest.ConfigIndex, 0

@@ -120,7 +120,20 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestAdmittedWithTheRoll: an admitted directory knows the members and the
+// A directory that was replaced believes no replica that the cell had removed.
+func TestRemovedReplicaAdmitsNobody(t *testing.T) {
+	self := Self{Identity: Identity{ID: "r1", Directory: "a", Cell: "c", CellID: "id", Replaced: 3, Known: *new(Roster).Note(2, []string{"r1/a", "r2/b", "r9/x"}, nil).Note(3, []string{"r2/b"}, nil)}}
+	card := Info{ID: "r9", Directory: "x", CellID: "id", ConfigIndex: 1 << 40, Members: []string{"r1/a", "r9/x"}}
+	if d := self.comeBack(map[string]Answer{"r9": {Info: card}}); d.Step == Go {
+		t.Errorf("it comes back by the word of a removed replica: %+v", d)
+	}
+	card.ID, card.Directory, card.Members = "r2", "b", []string{"r1/a", "r2/b"}
+	if d := self.comeBack(map[string]Answer{"r2": {Info: card}}); d.Step != Go {
+		t.Errorf("it does not come back: %+v", d)
+	}
+}
+
+// TestAdmittedWithTheRoster: an admitted directory knows the members and the
 // removed replicas before it has any of the log.
 func TestAdmittedWithTheRoster(t *testing.T) {
 	told := Info{Cell: "c", ID: "r2", Directory: "b", CellID: "cell", ConfigIndex: 7, Members: []string{"r2/b", "r5/n"}, Removed: []string{"r4/d", "r4"},

@@ -25,6 +25,7 @@ type replacement struct {
 	directory string // the new one; "" for the replica's own
 	inPlaceOf string // the member's current or pending directory
 	named     bool   // directory was given, not read from the replica
+	unvoting  bool   // the member has no vote, and may stay so
 	noWait    bool
 }
 
@@ -43,8 +44,9 @@ this. (If its disk is only not mounted, mount it and restart the replica
 instead.)
 
 The master sends its state to the new directory. When that has caught up, it
-gets the vote of the old directory, which is then excluded permanently. stout
-waits for this; if stout is interrupted, the cell continues with the
+gets the vote of the old directory, which is then excluded permanently. The
+directory of a member without a vote is excluded at once. stout waits until the
+new one has caught up; if stout is interrupted, the cell continues with the
 replacement.
 
 To cancel an unfinished replacement, name the current directory with
@@ -58,7 +60,7 @@ refuses if too few other members are healthy: repair them first.`,
 		Flags: func(f *pflag.FlagSet) {
 			f.StringVar(&c.directory, "directory", "", "`id` of the new directory (default: ask the replica)")
 			c.AddForce(f)
-			f.BoolVar(&c.noWait, "no-wait", false, "do not wait until the new directory has a vote")
+			f.BoolVar(&c.noWait, "no-wait", false, "do not wait until the new directory has caught up")
 		},
 	}
 }
@@ -84,7 +86,7 @@ func (c *replaceMember) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	r.inPlaceOf = latest(list, r.id)
+	r.inPlaceOf, r.unvoting = latest(list, r.id), old.Suffrage != lockapi.SuffrageVoter
 	switch voter, next := places(list, r.id); {
 	case voter != nil && voter.Directory == r.directory && next != nil:
 		err = c.takeBack(ctx, r, *next)
@@ -159,7 +161,10 @@ const permanent = "replacing a directory is permanent"
 
 func (c *replaceMember) confirmReplace(list lockapi.Members, old lockapi.Member, r replacement) error {
 	if c.Options.Yes {
-		if old.Healthy {
+		switch {
+		case old.Healthy && r.unvoting:
+			c.UI.Note("%s is healthy with directory %s, which is excluded permanently now", format.Clean(old.ID), format.Clean(old.Directory))
+		case old.Healthy:
 			c.UI.Note("%s is healthy with directory %s, which is excluded permanently when %s has caught up; to cancel before that: %s",
 				format.Clean(old.ID), format.Clean(old.Directory), r.directory, survey.ReplaceCommand(old.ID, old.Directory))
 		}
@@ -233,7 +238,7 @@ const (
 )
 
 // awaitReplaced waits until the new directory is the only one of its member and
-// has a vote.
+// has a vote, or has caught up if the member had none.
 func (c *replaceMember) awaitReplaced(ctx context.Context, r replacement) (lockapi.Members, error) {
 	defer c.UI.Progress("", "")
 	kind, status, asked := "replace", "", time.Now()
@@ -284,6 +289,10 @@ func (c *replaceMember) ownStatus(ctx context.Context, m *lockapi.Member) string
 	return fmt.Sprintf("; it does not answer at %s (%s)", format.Clean(m.URL), survey.Reason(err, survey.ProbeTimeout))
 }
 
+// caughtUp is how many entries a replica that has caught up may be behind, as
+// others are still being written.
+const caughtUp = 256
+
 // progressOf describes the progress of a replacement; how is empty if the cell
 // has none.
 func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
@@ -297,6 +306,8 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 			done, how = true, "the new directory has the vote; removing the old one"
 		case !m.Healthy:
 			how = "the new directory does not answer yet"
+		case r.unvoting && m.Behind <= caughtUp:
+			done, how = true, "the new directory has caught up; removing the old one"
 		default:
 			how = fmt.Sprintf("the new directory is %s behind", format.PluralOf(m.Behind, "entry", "entries"))
 		}
@@ -306,8 +317,13 @@ func progressOf(list lockapi.Members, r replacement) (done bool, how string) {
 
 func (c *replaceMember) replaced(r replacement, list lockapi.Members) error {
 	return ui.Answer(c.UI, lockapi.MemberChange{ID: r.id, Directory: r.directory}, nil, func(lockapi.MemberChange) {
-		if len(list.Members) > 0 {
-			c.UI.Printf("%s has a vote with directory %s; the cell tolerates %s\n", format.Clean(r.id), r.directory, Tolerates(c.UI, list))
+		if len(list.Members) == 0 {
+			return
 		}
+		has := "has a vote"
+		if voter, _ := places(list, r.id); voter == nil {
+			has = "is a member without a vote"
+		}
+		c.UI.Printf("%s %s with directory %s; the cell tolerates %s\n", format.Clean(r.id), has, r.directory, Tolerates(c.UI, list))
 	})
 }

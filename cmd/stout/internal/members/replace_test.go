@@ -46,6 +46,28 @@ func TestProgressOfAReplacement(t *testing.T) {
 	}
 }
 
+// TestReplaceWithoutAVote: the replacement of a member that stays without a vote
+// ends, too.
+func TestReplaceWithoutAVote(t *testing.T) {
+	r := replacement{id: "r2", directory: "00c0ffee00c0ffee", unvoting: true}
+	at := func(directory string, healthy bool, behind uint64) lockapi.Member {
+		return lockapi.Member{ID: "r2", Directory: directory, Suffrage: lockapi.SuffrageNonvoter, Healthy: healthy, Behind: behind}
+	}
+	for name, tt := range map[string]struct {
+		members []lockapi.Member
+		done    bool
+	}{
+		"away":          {[]lockapi.Member{at(r.directory, false, 0)}, false},
+		"behind":        {[]lockapi.Member{at(r.directory, true, 10_000)}, false},
+		"caught up":     {[]lockapi.Member{at(r.directory, true, 1)}, true},
+		"beside another": {[]lockapi.Member{at("0123456789abcdef", false, 0), at(r.directory, true, 1)}, false},
+	} {
+		if done, how := progressOf(lockapi.Members{Members: tt.members}, r); done != tt.done || how == "" {
+			t.Errorf("%s: done %v, %q", name, done, how)
+		}
+	}
+}
+
 // TestReplaceTellsWhatItWaitsFor checks that the replica's own status is
 // printed regularly while the new directory is missing.
 func TestReplaceTellsWhatItWaitsFor(t *testing.T) {
