@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,9 +33,15 @@ func onTerminal(t *testing.T, prompt, input string, args ...string) (string, *os
 // withTerminal is onTerminal with a given cell.
 func withTerminal(t *testing.T, c *testCell, prompt, input string, args ...string) (string, *os.ProcessState) {
 	t.Helper()
+	return onTerminalOf(t, c, prompt, input, "stout", args...)
+}
+
+// onTerminalOf is withTerminal for any program.
+func onTerminalOf(t *testing.T, c *testCell, prompt, input, program string, args ...string) (string, *os.ProcessState) {
+	t.Helper()
 	keyboard, screen := newTerminal(t)
 
-	cmd := exec.Command("stout", args...)
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"), "TERM=xterm", "NO_COLOR="+os.Getenv("NO_COLOR"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -105,6 +113,28 @@ func TestTerminalInterrupt(t *testing.T) {
 	shown, state := onTerminal(t, "going", "\x03", "lock", "/a", "--", "sh", "-c", "echo going; exec sleep 1000")
 	status := state.Sys().(syscall.WaitStatus)
 	if !status.Signaled() || status.Signal() != syscall.SIGINT {
+		t.Errorf("%v, shown:\n%s", state, shown)
+	}
+}
+
+// Without a shell that could continue it, as with ssh -t, Ctrl-Z stops nothing.
+func TestTerminalStopWithoutAShell(t *testing.T) {
+	shown, state := onTerminal(t, "going", "\x1a\x03", "lock", "/a", "--", "sh", "-c", "echo going; exec sleep 1000")
+	status := state.Sys().(syscall.WaitStatus)
+	if !status.Signaled() || status.Signal() != syscall.SIGINT {
+		t.Errorf("%v, shown:\n%s", state, shown)
+	}
+}
+
+// A command without the terminal stops at Ctrl-Z like stout, and is killed when
+// it continues without its lock.
+func TestTerminalStopInAPipeline(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "n")
+	script := `stout lock /a --ttl 1s -- sh -c 'echo going; while :; do echo >> ` + file + `; sleep 0.01; done' | cat
+sleep 1; wc -c < ` + file + `; sleep 0.3; wc -c < ` + file + `; fg; echo over`
+	shown, state := onTerminalOf(t, startCell(t), "going", "\x1a", "bash", "--norc", "-mc", script)
+	sizes := regexp.MustCompile(`(?m)^(\d+)\r?$`).FindAllStringSubmatch(shown, -1)
+	if len(sizes) != 2 || sizes[0][1] != sizes[1][1] || !strings.Contains(shown, "over") {
 		t.Errorf("%v, shown:\n%s", state, shown)
 	}
 }

@@ -121,13 +121,15 @@ func Run(cmd Command, lease Lease) (Result, error) {
 	}
 	s.tty = openTerminal(cmd.Stdin, cmd.Stdout)
 	defer s.tty.close()
+	keyboard, end := keyboardStops() // before the command runs, so that they stop together
+	defer end()
 	p, err := start(cmd, s.tty)
 	if err != nil {
 		return Result{}, &StartError{Name: cmd.Args[0], Err: err}
 	}
 	s.proc = p
 	defer p.close()
-	status := s.supervise(cmd.Signals)
+	status := s.supervise(cmd.Signals, keyboard)
 	interrupted := s.tty.reclaim(status)
 	return Result{Code: exitCode(status), Lost: s.watch.asked, Interrupted: interrupted}, nil
 }
@@ -139,12 +141,14 @@ type supervisor struct {
 	watch watch
 	tty   *terminal
 	proc  *process
+	// suspending is set while this process stops because the command did.
+	suspending bool
 	// revoked is when Command.Revoked was seen closed; zero before.
 	revoked time.Time
 }
 
 // supervise returns how the command ended.
-func (s *supervisor) supervise(signals <-chan os.Signal) syscall.WaitStatus {
+func (s *supervisor) supervise(signals, keyboard <-chan os.Signal) syscall.WaitStatus {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	done, revoked, over := s.lease.Done(), s.cmd.Revoked, false
@@ -157,6 +161,8 @@ func (s *supervisor) supervise(signals <-chan os.Signal) syscall.WaitStatus {
 			}
 			s.stopped(status.StopSignal())
 		case sig = <-signals:
+		case <-keyboard:
+			s.suspend()
 		case <-done:
 			done, over = nil, true
 		case <-revoked:

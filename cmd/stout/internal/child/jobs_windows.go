@@ -24,6 +24,11 @@ func (t *terminal) reclaim(syscall.WaitStatus) (interrupted bool) { return false
 // pass forwards a signal as the only one that a process group can receive.
 func (s *supervisor) pass(syscall.Signal) { s.proc.terminate() }
 
+// keyboardStops returns no signals: Windows has no job control.
+func keyboardStops() (stops <-chan os.Signal, end func()) { return nil, func() {} }
+
+func (s *supervisor) suspend() {}
+
 // stopped is never called: Windows has no job control.
 func (s *supervisor) stopped(syscall.Signal) {}
 

@@ -132,14 +132,16 @@ func (t *terminal) reclaim(status syscall.WaitStatus) (interrupted bool) {
 // suspend stops our own group as the command was stopped by sig: the shell that
 // started this process sees its job stop, and a SIGCONT continues it. If no
 // process could send that (an orphaned group), the kernel does not stop it.
-func (t *terminal) suspend(sig syscall.Signal) {
+// caught reports whether this process receives the signal instead of its effect.
+func (t *terminal) suspend(sig syscall.Signal) (caught bool) {
 	if t == nil {
-		return
+		return false
 	}
 	if sig == syscall.SIGTTOU { // ignored by this process
 		sig = syscall.SIGTSTP
 	}
 	_ = syscall.Kill(0, sig)
+	return sig == syscall.SIGTSTP && !signal.Ignored(sig)
 }
 
 func (t *terminal) close() {

@@ -57,9 +57,9 @@ func TestReplaceWithoutAVote(t *testing.T) {
 		members []lockapi.Member
 		done    bool
 	}{
-		"away":          {[]lockapi.Member{at(r.directory, false, 0)}, false},
-		"behind":        {[]lockapi.Member{at(r.directory, true, 10_000)}, false},
-		"caught up":     {[]lockapi.Member{at(r.directory, true, 1)}, true},
+		"away":           {[]lockapi.Member{at(r.directory, false, 0)}, false},
+		"behind":         {[]lockapi.Member{at(r.directory, true, 10_000)}, false},
+		"caught up":      {[]lockapi.Member{at(r.directory, true, 1)}, true},
 		"beside another": {[]lockapi.Member{at("0123456789abcdef", false, 0), at(r.directory, true, 1)}, false},
 	} {
 		if done, how := progressOf(lockapi.Members{Members: tt.members}, r); done != tt.done || how == "" {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
+	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -300,7 +301,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		switch name := key.Keystroke(); {
 		case name == "ctrl+c":
 			return m, tea.Interrupt
-		case name == "ctrl+z" && mayStop():
+		case name == "ctrl+z" && child.MayStop():
 			return m, tea.Suspend
 		case key.Text != "" && key.Text != " ":
 			m.press(key.Text, key.Text)

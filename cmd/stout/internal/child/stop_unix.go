@@ -1,6 +1,6 @@
 //go:build unix
 
-package top
+package child
 
 import (
 	"os"
@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayStop reports whether a shell in the same session could continue a stopped
-// program. If top is the only program on a terminal, as with ssh -t, it is not
-// stopped, because no shell would continue it.
-func mayStop() bool {
+// MayStop reports whether a shell in the same session could continue a stopped
+// program. If this process is the only one on a terminal, as with ssh -t, it must
+// not stop, because no shell would continue it.
+func MayStop() bool {
 	parent := os.Getppid()
 	session, err := unix.Getsid(parent)
 	mine, failed := unix.Getsid(0)

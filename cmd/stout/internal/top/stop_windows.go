@@ -1,4 +1,0 @@
-package top
-
-// mayStop returns false: programs cannot be stopped on Windows.
-func mayStop() bool { return false }
