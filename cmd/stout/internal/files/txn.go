@@ -51,7 +51,7 @@ type runTxn struct {
 func (c *runTxn) command() app.Command {
 	return app.Command{
 		Run: c.run,
-		Use: "txn [flags]", Short: "Change several files in one transaction", SuggestFor: "transaction atomic compare swap multi",
+		Use: "txn [flags]", Short: "Change several files in one transaction", SuggestFor: "transaction atomic compare swap multi", Unlimited: true,
 		Long: txnHelp, Exits: exit.ChangeExits("--then is done", "a condition does not hold and --else is done, or an operation is impossible and nothing is done"),
 		Example: `  stout txn --if '/app/conf revision 57' --then 'put /app/conf level=2'
   stout txn --if '/x free' --then 'put /a 1' --then 'delete /b' --else 'get /a'
@@ -86,6 +86,8 @@ func (c *runTxn) run(ctx context.Context, args []string) error {
 	for _, one := range t.Else {
 		txn.Else(client.Operation{Operation: one})
 	}
+	ctx, cancel := c.WithTimeout(ctx) // not for the reading
+	defer cancel()
 	out, err := txn.Commit(ctx)
 	if refused, ok := errors.AsType[*lockapi.Error](err); ok && refused.Code == lockapi.CodePrecondition {
 		return exit.Errorf(exit.Failed, "%s", format.Clean(refused.Detail)).Hint("nothing was changed")

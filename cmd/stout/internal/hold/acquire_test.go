@@ -14,6 +14,8 @@ import (
 	"github.com/muesli/termenv"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/client/stouttest"
 	"github.com/stoutlock/stout/cmd/stout/internal/exit"
 	"github.com/stoutlock/stout/cmd/stout/internal/fakecell"
 	"github.com/stoutlock/stout/cmd/stout/internal/ui"
@@ -69,6 +71,45 @@ func acquire(t *testing.T, h fakecell.Hosts, f lockFlags, timeout time.Duration)
 		t.Fatalf("the error is %v", err)
 	}
 	return took, out
+}
+
+// A lock that is lost while its value is being published has the exit code of a
+// lost lock, as soon as its lease is over.
+func TestLostWhilePreparing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		harm   func(*stouttest.Cell, *client.Client)
+		within time.Duration
+	}{
+		"the cell hangs":           {func(cell *stouttest.Cell, c *client.Client) { cell.Lose(c) }, 2 * time.Second},
+		"it was released by force": {func(cell *stouttest.Cell, _ *client.Client) { cell.ReleaseByForce("/a") }, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cell := stouttest.New(t, stouttest.Options{})
+				c := cell.Client()
+				a := asApp(t, nil, cell.URLs()...)
+				a.Client, a.Admin = c, admin.New(c)
+				a.UI = &ui.UI{Out: ui.NewStream(io.Discard, termenv.Ascii), Err: ui.NewStream(io.Discard, termenv.Ascii)}
+				prepared := time.Duration(0)
+				f := lockFlags{path: "/a", paths: []string{"/a"}, ttl: time.Second, waits: true, wait: 30 * time.Second, lostCode: 76}
+				f.prepare = func(ctx context.Context, h *heldLock) error {
+					began := time.Now()
+					tt.harm(cell, c)
+					_, err := h.session.Put(ctx, "/a", nil, client.While(h.Held))
+					prepared = time.Since(began)
+					return err
+				}
+				err := (&holder{a}).lockUntil(t.Context(), f, nil)
+				lost, ok := errors.AsType[*exit.Failure](err)
+				if !ok || lost.Code != 76 || prepared > tt.within {
+					t.Errorf("after %v: %v", prepared, err)
+				}
+				cell.Mend(c)
+				time.Sleep(time.Minute) // the release continues for a while
+				_ = c.Close()
+			})
+		})
+	}
 }
 
 // A hold with an uncertain lease does not outlast --wait either.

@@ -63,6 +63,9 @@ func (c *electCommand) run(ctx context.Context, args []string) error {
 	if err := app.ValidPath(args[0]); err != nil {
 		return err
 	}
+	if err := c.answers(ctx, args[0]); err != nil {
+		return err
+	}
 	for leader, err := range recipe.Observe(ctx, c.Client, args[0]) {
 		switch {
 		case err != nil:
@@ -82,6 +85,15 @@ func (c *electCommand) run(ctx context.Context, args []string) error {
 		}
 	}
 	return nil
+}
+
+// answers checks that the cell answers. After that, --listen waits as long as it
+// takes.
+func (c *electCommand) answers(ctx context.Context, path string) error {
+	ctx, cancel := c.WithTimeout(ctx)
+	defer cancel()
+	_, err := recipe.Now(ctx, c.Client, path)
+	return err
 }
 
 // publish writes the leader's value.

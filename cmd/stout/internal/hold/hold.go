@@ -28,6 +28,10 @@ type holder struct{ *app.App }
 func (a *holder) lock(ctx context.Context, f lockFlags) error {
 	signals, stop := child.Signals()
 	defer stop()
+	return a.lockUntil(ctx, f, signals)
+}
+
+func (a *holder) lockUntil(ctx context.Context, f lockFlags, signals <-chan os.Signal) error {
 	h, err := app.CancelOnSignal(ctx, signals, nil, func(ctx context.Context) (*heldLock, error) { return a.acquire(ctx, f) })
 	if err != nil {
 		if h != nil { // granted just as the signal came
@@ -36,9 +40,16 @@ func (a *holder) lock(ctx context.Context, f lockFlags) error {
 		return err
 	}
 	if f.prepare != nil {
-		_, err := app.CancelOnSignal(ctx, signals, nil, func(ctx context.Context) (any, error) { return nil, f.prepare(ctx, h) })
+		_, err := app.CancelOnSignal(ctx, signals, nil, func(ctx context.Context) (any, error) { return nil, h.prepare(ctx) })
 		if err != nil {
+			gone := h.Err() // before our own release
+			if gone == nil && (errors.Is(err, client.ErrNotHeld) || errors.Is(err, client.ErrSessionExpired)) {
+				gone = client.ErrLockLost
+			}
 			a.giveBack(h)
+			if gone != nil {
+				return h.lost(gone)
+			}
 			out := a.Explain(err)
 			if out.Code == exit.Failed {
 				out.Code = exit.Refused
@@ -47,6 +58,14 @@ func (a *holder) lock(ctx context.Context, f lockFlags) error {
 		}
 	}
 	return a.serve(ctx, h, signals)
+}
+
+// prepare does what precedes the command, as long as the lock is held.
+func (h *heldLock) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.Held.Context(), func() { cancel(context.Cause(h.Held.Context())) })()
+	return h.flags.prepare(ctx, h)
 }
 
 // serve runs the command under the lock or, without one, prints the grant and
@@ -76,6 +95,9 @@ func (a *holder) serve(ctx context.Context, h *heldLock, signals <-chan os.Signa
 	}
 	if why != nil {
 		return h.lost(why)
+	}
+	if h.refused != nil {
+		a.UI.Note("the cell refused to release %s (%s); it is free when the ttl of %s is over", format.Clean(h.flags.path), format.Clean(h.refused.Error()), format.Human(h.flags.ttl))
 	}
 	return err
 }

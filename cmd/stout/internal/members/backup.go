@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/app"
+	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/cmd/stout/internal/exit"
 	"github.com/stoutlock/stout/cmd/stout/internal/format"
 	"github.com/stoutlock/stout/cmd/stout/internal/ui"
@@ -78,11 +79,18 @@ byte.`,
 			defer timer.Stop()
 			var h lockapi.BackupHeader
 			var asked error
-			err := backup.Save(name, force, func(w io.Writer) error {
-				h, asked = a.Admin.Backup(ctx, begun{w, timer})
-				return asked
+			signals, stop := child.Signals()
+			defer stop()
+			_, err := app.CancelOnSignal(ctx, signals, nil, func(ctx context.Context) (any, error) { // an interrupted one leaves no file
+				return nil, backup.Save(name, force, func(w io.Writer) error {
+					h, asked = a.Admin.Backup(ctx, begun{w, timer})
+					return asked
+				})
 			})
+			interrupted, is := errors.AsType[*exit.Failure](err)
 			switch {
+			case is:
+				return interrupted
 			case asked != nil:
 				return asked
 			case errors.Is(err, fs.ErrExist):
