@@ -73,6 +73,10 @@ class Call:
         self.renew: Optional[Callable[[], None]] = None  # before each attempt
         self.cut = Cut()
         self.nonsense = 0  # answers that no healthy replica gives
+        self.credential = ""  # of the last attempt
+        self.refused = False  # a replica does not accept it
+        self.closes = False  # and ends the connection
+        self.renewed = False  # another one was sent
         self.unsettled = False  # an attempt may have had an effect, and got no answer
         self.first_sent = 0.0
 
@@ -246,6 +250,8 @@ class Cell:
                     raise
             except StoutError as e:
                 last = e
+                if call.refused and self._renews(call, at):
+                    continue
                 if not self._repeats(call, e):
                     raise self._outcome(call, e)
                 avoid, advice = at, e.retry_after if e.code == "too_many" else 0.0
@@ -253,6 +259,19 @@ class Cell:
                 pause.reset()  # it waited as intended
             wait = max(pause.next(), advice)
             call.cut.pause(wait if end is None else min(wait, end - _clock.now()))
+
+    def _renews(self, call: Call, at: Endpoint) -> bool:
+        """Report whether there is a newer credential than the refused one.
+
+        A replica ends a connection whose certificate it no longer accepts.
+        """
+        if call.renewed:
+            return False
+        call.renewed, call.refused = True, False
+        if at.scheme == "https" and call.closes:
+            at.close()  # other connections have the old certificate, too
+            return True
+        return callable(self._token) and self.authorization().get("Authorization", "") != call.credential
 
     def _repeats(self, call: Call, e: StoutError) -> bool:
         """Report whether a refused call is sent again."""
@@ -287,6 +306,7 @@ class Cell:
         the caller had less time `left`.
         """
         headers = {"Accept": "application/json", **call.headers, **self.authorization()}
+        call.credential = headers.get("Authorization", "")
         if call.body is not None:
             headers.setdefault("Content-Type", "application/json")
         sent = _clock.now()
@@ -313,6 +333,8 @@ class Cell:
         try:
             self.check_cell(at, a.header("Stout-Cell"), a.status < 300 or a.header("Stout-Epoch") != "0")
             if a.status >= 300:
+                call.refused = a.status == 401
+                call.closes = a.header("Connection").lower() == "close"
                 raise self.refusal(at, a)
             out = self._accept(at, call, a)
         except StoutError as e:

@@ -243,6 +243,7 @@ class Endpoint:
         self._idle = []
         self._waiting: Set[socket.socket] = set()
         self._lookup: Optional["Future[List[Any]]"] = None  # of the name, under way
+        self._worked: Any = None  # the address of the last connection
 
     def failed(self) -> None:
         """Pass the replica over until it answers, and end the calls that wait there."""
@@ -309,6 +310,7 @@ class Endpoint:
 
         A thread looks the name up, since getaddrinfo has no bound of its own.
         """
+        until = _clock.now() + timeout
         lookup = self._lookup
         if lookup is None:
             lookup = self._lookup = Future()
@@ -322,12 +324,18 @@ class Endpoint:
             self._lookup = None  # the next call looks again
             raise TimeoutError(f"the lookup of {self.host!r} took longer than {timeout:.1f} s") from None
         why: Exception = OSError(f"{self.host} has no address")
-        for *_, to in found:
+        found = sorted(found, key=lambda one: one[-1] != self._worked)
+        for i, (*_, to) in enumerate(found):
+            left = max(until - _clock.now(), 0.01) / (len(found) - i)  # the others get their share
             try:
                 host, _ = socket.getnameinfo(to, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
-                return socket.create_connection((host, self.port), timeout)
+                sock = socket.create_connection((host, self.port), left)
             except OSError as e:
                 why = e
+            else:
+                self._worked = to
+                sock.settimeout(timeout)
+                return sock
         raise why
 
     def _look_up(self, lookup: "Future[List[Any]]") -> None:

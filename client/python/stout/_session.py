@@ -272,6 +272,7 @@ class Session:
 
     def on_change(self, listener: Callable[[str], None]) -> None:
         """Call `listener` with each new state, from a thread of the session."""
+        self._look()
         with self._cond:
             self._listeners.append(listener)
 
@@ -624,6 +625,7 @@ class Session:
         last = None if end is None else end if now_only else end + _LATE
         if not 0 <= priority <= _HIGHEST:
             raise error("invalid_argument", f"priority is {priority}; it must be between 0 and {_HIGHEST}")
+        self._check()  # in a child process it replaces the lock, which another thread may have had
         with self._cond:
             self._check()
             self._serial += 1
@@ -808,10 +810,12 @@ class Session:
         if not a.resting and self._over is None:
             try:
                 self._withdraw(a, last)
-            except StoutError as e:
-                if e.code != "session_not_found":
+            except BaseException as e:
+                if not isinstance(e, StoutError) or e.code != "session_not_found":
                     self._forget(a)
                     self._expect_orphans(at_once=True)
+                    if not isinstance(e, StoutError):
+                        raise
                     return
         self._forget(a)
         if a.unsettled:
@@ -858,14 +862,14 @@ class Session:
                 released = self.cell.do(call, end - _clock.now())
                 held._missed = held._missed or not (released or call.unsettled or repeated)
                 del held._left[0]
-        except StoutError as e:
-            if e.code == "session_not_found":
+        except BaseException as e:  # KeyboardInterrupt, for example
+            if isinstance(e, StoutError) and e.code == "session_not_found":
                 return self._expire()
             held._repeated = True
             with self._cond:
                 self._known.pop(held.handle, None)
             self._expect_orphans(at_once=True)
-            if was_lost:
+            if was_lost and isinstance(e, StoutError):
                 return was_lost
             raise
         with self._cond:
@@ -929,6 +933,7 @@ class Session:
         """
         end = _clock.now() + timeout
         mine = [False]
+        self._check()
         with self._cond:
             self._check()
             while len(self._writes) >= _WINDOW:

@@ -9,10 +9,11 @@ from urllib.parse import urlencode
 from . import _clock
 from ._cell import Cell, File, file_of, whole
 from ._http import Cut, CutOff, Endpoint, NoAnswer, Stream, decode
-from .errors import InternalError, InvalidArgument, OtherCell, StoutError, error
+from .errors import InternalError, InvalidArgument, OtherCell, StoutError, Unavailable, error
 
 _BEGIN = 5.0  # until a stream begins
 _SILENCE = 15.0  # a bookmark comes every 10 s
+_MOST_RENEWALS = 2
 _MOST_IDLE = 2  # bookmarks without an event, before the replica is asked if it is ready
 
 
@@ -59,6 +60,7 @@ class Watch:
         self._cut = Cut()
         self._at: Optional[Endpoint] = None
         self._compacted: Dict[str, int] = {}  # revisions of replicas that do not keep the next events
+        self._renewals = 0  # tries with another credential since the last event
         self._useless: Set[str] = set()  # replicas with answers that failed a check or were refusals
 
     @property
@@ -85,8 +87,11 @@ class Watch:
                 began = _clock.now()
                 try:
                     yield from self._stream(at)
-                except NoAnswer:
-                    at.failed()
+                except NoAnswer as e:
+                    if e.sent:  # only this stream may have failed
+                        self._cell._look(5.0)
+                    else:
+                        at.failed()
                     gap = self._missed()
                 except StoutError as e:
                     gap = self._refused(at, e)
@@ -167,6 +172,7 @@ class Watch:
         self._after = revision
         self._compacted.clear()
         self._useless.clear()
+        self._renewals = 0
 
     def _check_ready(self, at: Endpoint) -> None:
         """Leave a replica that is cut off from the others, which gets no events."""
@@ -183,6 +189,15 @@ class Watch:
         if e.code in ("no_master", "not_master", "outcome_unknown", "too_many"):
             self._cut.pause(e.retry_after if e.code == "too_many" else 0.0)
             return self._missed()
+        if e.code == "unauthenticated" and e.__cause__ is None and self._renewals < _MOST_RENEWALS:
+            self._renewals += 1
+            try:
+                self._cell.revision()  # with the present credential
+                return None
+            except Unavailable:
+                return None
+            except StoutError as again:
+                e = again
         if isinstance(e, OtherCell) or e.code in ("unauthenticated", "permission_denied", "internal", "not_found"):
             self._useless.add(at.base)
             if all(x.base in self._useless or x.is_bad() for x in self._cell.endpoints()):

@@ -1,9 +1,11 @@
 """Tests of the pure parts. The conformance suite tests the rest on real cells."""
 
+import _thread
 import base64
 import hashlib
 import http.server
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -114,6 +116,27 @@ class EndpointTest(unittest.TestCase):
                 self.assertFalse(caught.exception.sent)
             self.assertEqual(lookup.call_count, 2)
 
+    def test_dead_addresses_leave_time_for_a_live_one(self):
+        now, dialled = [100.0], []
+
+        def dial(address, timeout):
+            dialled.append(address[0])
+            if address[0] != "10.0.0.4":
+                now[0] += timeout
+                raise TimeoutError("no answer")
+            return mock.Mock()
+
+        found = [(0, 0, 0, "", (f"10.0.0.{i}", 1)) for i in (1, 2, 3, 4)]
+        with mock.patch.object(socket, "getaddrinfo", return_value=found), mock.patch.object(
+            socket, "create_connection", side_effect=dial
+        ), mock.patch.object(_clock, "now", lambda: now[0]):
+            e = _http.Endpoint("http://name:1", self.tls)
+            e._dial(("name", 1), 2.0)
+            self.assertLess(now[0], 102.0)
+            dialled.clear()
+            e._dial(("name", 1), 2.0)  # the one that worked is first
+            self.assertEqual(dialled, ["10.0.0.4"])
+
     def test_waiting_calls_end_when_their_replica_fails(self):
         e = _http.Endpoint("http://a:1", self.tls)
         ours, theirs = socket.socketpair()
@@ -200,6 +223,27 @@ class CellTest(unittest.TestCase):
                 call()
             self.assertIsInstance(caught.exception.__cause__, OSError)
             self.assertEqual(len(asked), 1)
+
+    def test_a_token_that_was_exchanged_is_sent_again(self):
+        tokens = iter(["old", "old", "new", "new", "new"])
+        cell = stout.Cell("http://a:1", token=lambda: next(tokens))
+        cell._look_at = float("inf")  # it has no list of members
+        (at,) = cell.endpoints()
+        sent = []
+
+        def send(method, target, headers, *_):
+            sent.append(headers["Authorization"])
+            if headers["Authorization"] == "Bearer old":
+                return _http.Answer(401, Message(), b'{"status":401,"code":"unauthenticated"}')
+            return _http.Answer(200, Message(), b'{"revision":7}')
+
+        with mock.patch.object(at, "send", side_effect=send):
+            with self.assertRaises(stout.Denied):  # the function has no other one
+                cell.revision()
+            self.assertEqual(sent, ["Bearer old"])
+            tokens = iter(["old", "new", "new", "new"])
+            self.assertEqual(cell.revision(), 7)
+            self.assertEqual(sent, ["Bearer old", "Bearer old", "Bearer new"])
 
     def test_an_invalid_token_is_refused_and_not_shown(self):
         for token in ("secret\n", " secret", "se cret", "secr\u00e9t", "", b"secret", 7):
@@ -346,6 +390,29 @@ class WatchTest(unittest.TestCase):
         with self.assertRaises(stout.Denied):
             w._refused(b, denied)
 
+    def test_a_refused_credential_is_tried_again(self):
+        w = self.watch()
+        (at,) = w._cell.endpoints()
+        denied = errors.error("unauthenticated", "")
+        with mock.patch.object(w._cell, "revision", return_value=9) as revision:
+            for _ in range(2):
+                self.assertIsNone(w._refused(at, denied))
+            with self.assertRaises(stout.Denied):
+                w._refused(at, denied)
+            self.assertEqual(revision.call_count, 2)
+        w._reach(w.after)
+        with mock.patch.object(w._cell, "revision", side_effect=denied), self.assertRaises(stout.Denied):
+            w._refused(at, denied)
+
+    def test_a_stream_that_ends_spares_other_calls(self):
+        w = self.watch()
+        (at,) = w._cell.endpoints()
+        tries = iter([_http.NoAnswer("http://a:1", OSError("cut"), True), _http.CutOff()])
+        stream = mock.patch.object(w, "_stream", side_effect=lambda _: (_ for _ in ()).throw(next(tries)))
+        with stream, mock.patch.object(at, "failed") as failed, mock.patch.object(w._cut, "pause"):
+            self.assertEqual(list(w), [])
+            failed.assert_not_called()
+
     def test_close_ends_the_iteration(self):
         w = self.watch(["http://127.0.0.1:1"])
         threading.Timer(0.05, w.close).start()
@@ -449,6 +516,24 @@ class SessionTest(unittest.TestCase):
                 if want is stout.OutcomeUnknown:
                     with self.assertRaises(stout.OutcomeUnknown):  # no loss: this program released it
                         held.release()
+
+    def test_an_interrupted_release_is_finished_later(self):
+        held = self.hold()
+        with mock.patch.object(self.cell, "do", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            held.release()
+        self.assertEqual(self.session._known, {})
+        released = []
+        with mock.patch.object(self.cell, "do", lambda call, timeout: released.append(call.target)):
+            self.session._settle({}, ([("/a", held.handle, 7, False)], []), 101.0)
+        self.assertEqual(len(released), 1)
+        with mock.patch.object(self.cell, "do", return_value=False):
+            held.release()  # no loss: this program released it
+
+    def test_an_interrupted_withdrawal_is_finished_later(self):
+        a = self.acquisition("/a")
+        with mock.patch.object(self.cell, "do", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            self.session._leave(a, None)
+        self.assertEqual(self.session._known, {})
 
     def test_a_release_spares_the_hold_that_resumed_it(self):
         held = self.hold()
@@ -627,13 +712,27 @@ class SessionTest(unittest.TestCase):
     def test_a_child_has_no_session(self):
         held = self.hold()
         lost = held.lost
-        self.session._cond.acquire()  # as if another thread had it
+        got, done = threading.Event(), threading.Event()
+
+        def other():
+            with self.session._cond:
+                got.set()
+                done.wait()
+
+        _thread.start_new_thread(other, ())  # it has the lock at the fork
+        got.wait()
         child = os.fork()
         if child == 0:
-            ok = lost.is_set() and self.session.state == "expired" and self.session.remaining == 0
+            signal.alarm(10)  # it may hang
+            ok = False
+            try:
+                self.session.lock("/b")
+            except stout.SessionEnded:
+                ok = True
+            ok = ok and lost.is_set() and self.session.state == "expired" and self.session.remaining == 0
             self.session.close()
             os._exit(0 if ok else 1)
-        self.session._cond.release()
+        done.set()
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertFalse(lost.is_set())
 

@@ -1,8 +1,8 @@
-import { CUT, ForeignAnswer, has, messageOf, NoAnswer, StoutError } from "./errors.js";
+import { CUT, ForeignAnswer, has, messageOf, NoAnswer, NoToken, StoutError } from "./errors.js";
 import { Finder } from "./finder.js";
 import { Connections } from "./http.js";
 import { keyOf, Router } from "./router.js";
-import { Backoff, clip, link, sleep } from "./util.js";
+import { Backoff, clip, link, listen, sleep } from "./util.js";
 
 const ANSWER_TIME = 5000; // until an answer, beyond the time that the call waits
 const MOST_HOPS = 3; // redirects in a row that are followed without a pause
@@ -243,6 +243,7 @@ export class Caller {
 			this.router.failed(r);
 			return { next: this.#isLeft() ? "giveUp" : "retry" };
 		}
+		if (err instanceof NoToken) return { next: "retry" }; // no replica is to blame
 		if (err instanceof NoAnswer) {
 			if (under?.aborted) return { next: "retry" }; // the replica is not to blame
 			if (!q.overdue) this.router.failed(r);
@@ -357,17 +358,24 @@ export class Caller {
 			for (const [name, values] of Object.entries(q.query ?? {}))
 				for (const value of [values ?? []].flat()) url.searchParams.append(name, value);
 			const signals = q.wait || q.stream ? [signal, r.to.quiet.signal] : [signal];
-			const call = { method: q.method, headers, body: q.body, within, stream: q.stream, signals };
+			const call = { method: q.method, headers, body: q.body, within: left(), stream: q.stream, signals };
 			return this.#connections.send(r.to.base, url, call);
 		};
-		const token = q.path === "/readyz" ? undefined : await this.#credential();
+		const end = this.clock.now() + within;
+		const left = () => Math.max(end - this.clock.now(), 1);
+		const token = q.path === "/readyz" ? undefined : await this.#credential(r.to.base, within, signal);
 		let a = await send(token);
 		if (a.status === 401 && token) {
 			// The token may have expired on its way, or while the call waited.
-			const next = await this.#credential();
+			const next = await this.#credential(r.to.base, left(), signal);
 			if (next !== token) a = await send(next);
 		}
-		this.#checkCell(r, q, a);
+		try {
+			this.#checkCell(r, q, a);
+		} catch (err) {
+			a.stream?.destroy();
+			throw err;
+		}
 		if (a.status >= 300) throw this.#refusal(r, a);
 		if (a.stream) {
 			this.router.answered(r, header(a, "stout-master"));
@@ -395,11 +403,36 @@ export class Caller {
 		return value;
 	}
 
-	async #credential() {
+	/**
+	 * Returns the token of an attempt. A token function is the caller's code, and
+	 * may never answer.
+	 *
+	 * @param {string} base
+	 * @param {number} within
+	 * @param {AbortSignal} [signal]
+	 */
+	async #credential(base, within, signal) {
+		if (typeof this.#token !== "function") return this.#token;
+		const token = this.#token;
+		const cut = new AbortController();
+		const bound = new Promise((_, reject) => {
+			const fail = (/** @type {string} */ why) => reject(new NoToken(base, new Error(why), false));
+			const timer = setTimeout(() => fail(`the token function has not answered within ${Math.round(within)} ms`), within);
+			const ended = () => fail("the call was ended here");
+			listen(signal, ended);
+			if (signal?.aborted) ended();
+			listen(cut.signal, () => {
+				clearTimeout(timer);
+				signal?.removeEventListener("abort", ended);
+			});
+		});
 		try {
-			return typeof this.#token === "function" ? await this.#token() : this.#token;
+			return await Promise.race([(async () => token())(), bound]);
 		} catch (err) {
+			if (err instanceof NoToken) throw err;
 			throw new StoutError("unauthenticated", `the token could not be read: ${messageOf(err)}`, { cause: err });
+		} finally {
+			cut.abort();
 		}
 	}
 

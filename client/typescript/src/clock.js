@@ -39,9 +39,11 @@ export class Clock {
 
 	/** The present time. Leases end by it. */
 	now() {
+		// In this order: after a pause in between, the lead would be too small, which
+		// does no harm, and not too large, which would hide a later sleep.
+		const boot = this.#boot?.();
 		const at = this.#mono();
-		if (!this.#boot) return at;
-		const boot = this.#boot();
+		if (boot === undefined) return at;
 		this.#fine ||= boot % 1000 !== 0;
 		this.#lead = Math.max(this.#lead, boot - at);
 		return at + this.#lead;

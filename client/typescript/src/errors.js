@@ -89,6 +89,9 @@ export class NoAnswer extends Error {
 	}
 }
 
+/** There was no token to send. @internal */
+export class NoToken extends NoAnswer {}
+
 /** An answer that no replica gives, such as a web server's page. @internal */
 export class ForeignAnswer extends StoutError {}
 

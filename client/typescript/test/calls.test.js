@@ -6,7 +6,7 @@ import { Client, StoutError, until } from "../src/index.js";
 
 /**
  * @typedef {{method: string, path: string, query: URLSearchParams, headers: http.IncomingHttpHeaders, body: any}} Request
- * @typedef {{status?: number, body?: any, headers?: Record<string, string>, lost?: boolean, silent?: boolean, late?: number}} Reply
+ * @typedef {{status?: number, body?: any, headers?: Record<string, string>, lost?: boolean, silent?: boolean, late?: number, open?: () => void}} Reply
  */
 
 /** @type {(() => void)[]} */
@@ -41,6 +41,7 @@ async function replica(play) {
 			if (reply.silent) return;
 			if (reply.lost) return void req.socket.destroy();
 			const headers = { "content-type": "application/json", "stout-cell": "cell", "stout-epoch": "1", "stout-revision": "9", ...reply.headers };
+			if (reply.open) return void res.on("close", reply.open).writeHead(200, headers).flushHeaders();
 			setTimeout(() => res.writeHead(reply.status ?? 200, headers).end(reply.body && JSON.stringify(reply.body)), reply.late ?? 0).unref();
 		});
 	});
@@ -372,6 +373,39 @@ test("a token that cannot be read is reported at once", async () => {
 	const err = await connect([one], { token: () => Promise.reject(cause) }).openSession().catch((err) => err);
 	assert.deepEqual([codeOf(err), err.cause, one.requests.length], ["unauthenticated", cause, 0]);
 	assert.match(err.message, /no such file/);
+});
+
+test("a token function that never answers ends no call late", async () => {
+	const one = await replica(sessions);
+	let asked = 0;
+	let hangs = true;
+	const client = connect([one], { token: () => (++asked, hangs ? new Promise(() => {}) : "t") });
+	const began = performance.now();
+	await assert.rejects(client.openSession({ signal: AbortSignal.timeout(100) }));
+	assert.ok(performance.now() - began < 4000);
+	assert.equal(one.requests.length, 0);
+	hangs = false;
+	const session = await client.openSession({ ttl: 60_000 });
+	hangs = true;
+	await assert.rejects(session.lock("/a", { signal: AbortSignal.timeout(100) }));
+	hangs = false;
+	await session.close();
+	assert.ok(asked > 3);
+});
+
+test("a stream from another cell is not left open", async () => {
+	let closed = () => {};
+	const ended = new Promise((resolve) => (closed = () => resolve(undefined)));
+	const one = await replica((q) =>
+		q.query.has("limit") || !q.path.startsWith("/v1/events")
+			? { body: { revision: 9, events: [] } }
+			: { open: closed, headers: { "content-type": "text/event-stream", "stout-cell": "another" } },
+	);
+	const client = connect([one]);
+	await client.revision();
+	const next = client.watch({ after: 9 })[Symbol.asyncIterator]().next();
+	await assert.rejects(next, (err) => codeOf(err) === "other_cell");
+	await ended;
 });
 
 test("the end of a hold names unauthenticated after its token was revoked", async () => {

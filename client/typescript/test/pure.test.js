@@ -46,6 +46,24 @@ test("the clock never goes back", () => {
 	}
 });
 
+test("a pause between the two readings hides no later sleep", () => {
+	let at = 0;
+	let slept = 0;
+	let pause = 60_000;
+	const clock = new Clock(
+		() => at,
+		() => {
+			const boot = at + slept;
+			at += pause; // as if the process were stopped here
+			pause = 0;
+			return boot;
+		},
+	);
+	const before = clock.now();
+	slept = 30_000;
+	assert.ok(clock.now() >= before + 30_000);
+});
+
 test("the clock of this system runs", () => {
 	const clock = new Clock();
 	const sent = clock.before();
