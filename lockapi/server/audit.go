@@ -15,6 +15,7 @@ import (
 type noted struct {
 	audits    master.Audit
 	route     string
+	under     string         // prefix of the paths of a call about several nodes
 	checked   master.Checked // from the replica that checked it
 	code      lockapi.Code   // error code of the refusal
 	id        string         // request id, once needed
@@ -116,7 +117,7 @@ func (x *exchange) record(status int) audit.Record {
 	}
 	r := audit.Record{
 		Principal: cmp.Or(checked.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(checked.How, lockapi.HowNone),
-		Remote: x.remote(), Via: viaName(x.via()), Method: x.methodLabel(), Route: x.noted.route, Path: x.node, Adopted: checked.Adopted,
+		Remote: x.remote(), Via: viaName(x.via()), Method: x.methodLabel(), Route: x.noted.route, Path: cmp.Or(x.node, x.noted.under), Adopted: checked.Adopted,
 		Status: status, Code: string(x.noted.code), RequestID: x.requestID(),
 	}
 	if x.master != nil {

@@ -167,8 +167,11 @@ func TestAuditOfChanges(t *testing.T) {
 	opened := s.call(t, "writer", "POST", "/v1/sessions", `{"name":"c0ntent"}`, "Idempotency-Key", "k3y-of-idempotency")
 	v := decoded[lockapi.Session](t, opened)
 	w.linesOf(t, opened, 1)
+	door := startDoor(t, s.server)
 	last := uint64(0)
 	for _, c := range []struct{ method, path, body, want string }{
+		{"PUT", "door kv/p/k", "c0ntent", "user:writer token PUT /consul/v1/kv/{name} /p/k 200"},
+		{"DELETE", "door kv/p/k?recurse", "", "user:writer token DELETE /consul/v1/kv/{name} /p/k 200"},
 		{"PUT", "/v1/files/p/f?session=" + v.ID, "c0ntent", "user:writer token PUT /v1/files/{path} /p/f 201"},
 		{"POST", "/v1/files/p/f-", "c0ntent", "user:writer token POST /v1/files/{path}"},
 		{"POST", "/v1/transactions", `{"then":[{"put":{"path":"/p/g","content":"c0ntent"}}]}`, "user:writer token POST /v1/transactions  200"},
@@ -180,7 +183,12 @@ func TestAuditOfChanges(t *testing.T) {
 		if strings.Contains(c.path, "session=") {
 			headers = []string{"Idempotency-Key", "k3y-of-idempotency"}
 		}
-		got := s.call(t, "writer", c.method, c.path, c.body, headers...)
+		var got reply
+		if rest, ok := strings.CutPrefix(c.path, "door "); ok {
+			got = call(t, c.method, door+rest, c.body, "Authorization", "Bearer "+s.tokens["writer"])
+		} else {
+			got = s.call(t, "writer", c.method, c.path, c.body, headers...)
+		}
 		lines := w.linesOf(t, got, 1)
 		if len(lines) != 1 || !strings.HasPrefix(lines[0].String(), c.want) || lines[0].Revision < last {
 			t.Errorf("%s %s: %v at %d; want %s", c.method, c.path, lines, lines[0].Revision, c.want)

@@ -92,7 +92,7 @@ func (x *exchange) enterDoor(endpoint string) error {
 	if err != nil {
 		return err
 	}
-	x.node = call.Path
+	x.node, x.noted.under = call.Path, call.Under
 	x.call.Keeps = endpoint == "/v1/session/renew/"
 	if call.Watch != nil && !x.peer {
 		arrived := x.shared.Next()

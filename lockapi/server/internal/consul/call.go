@@ -46,6 +46,7 @@ type Office interface {
 // Call is a request that is valid.
 type Call struct {
 	Path  string // of the node; empty for several or none
+	Under string // prefix of the paths of several nodes
 	Stale bool   // this replica's own state is enough
 	Reads bool   // it changes nothing
 	Frees bool   // it keeps or frees what the caller has

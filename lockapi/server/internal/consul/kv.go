@@ -59,6 +59,7 @@ func (c *Call) list(prefix string, q url.Values) error {
 	if err != nil {
 		return err
 	}
+	c.Under = at
 	if c.Watch != nil {
 		c.Watch.Prefix = at
 	}
@@ -198,6 +199,7 @@ func parseDelete(r *Request, q url.Values, c *Call) error {
 		if prefix, err = r.argument(); err == nil {
 			op.Verb = lockapi.KeyDeleteTree
 			op.Path, err = pathPrefix(prefix)
+			c.Under = op.Path
 		}
 	} else if op, err = keyOperation(r, lockapi.KeyDelete); err == nil {
 		c.Path = op.Path
