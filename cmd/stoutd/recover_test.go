@@ -108,7 +108,7 @@ func TestRecover(t *testing.T) {
 			t.Errorf("--gone %s: %d: %s", gone, code, said)
 		}
 	}
-	// A replica that starts while the question stands.
+	// A replica that starts before the answer.
 	late, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

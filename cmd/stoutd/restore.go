@@ -199,7 +199,7 @@ func (r *restoration) floor(of time.Time, saved replica.Saved) (uint64, error) {
 	}
 	floor := replica.RestoreFloor(r.now)
 	if used := max(saved.LastToken(), saved.Revision()); used >= floor {
-		return 0, fmt.Errorf("the cell's numbers (up to %d) are ahead of those that the clock gives (%d), as after a restore with --above: tokens could repeat; give by --above the highest token or revision that may be in use; nothing was written",
+		return 0, fmt.Errorf("the cell's numbers (up to %d) are ahead of the clock's (%d), as after a restore with --above: tokens could repeat; give by --above the highest token or revision that may be in use; nothing was written",
 			used, floor)
 	}
 	return floor, nil

@@ -21,7 +21,7 @@ func disks() []Mutant {
 		{"snapshot-noted-early", section, "a snapshot is recorded when it is finished",
 			"the power is lost during a snapshot from a leader to a follower far behind",
 			overlay.Edit{File: "replica/snapshots/snapshots.go",
-				Old: "\tif err := s.SnapshotSink.Close(); err != nil {\n\t\treturn err\n\t}\n\treturn s.done()",
+				Old: "\tif err := s.SnapshotSink.Close(); err != nil {\n\t\treturn errors.Join(err, s.discard())\n\t}\n\treturn s.done()",
 				New: "\tif err := s.done(); err != nil {\n\t\treturn err\n\t}\n\treturn s.SnapshotSink.Close()"}},
 		{"names-in-snapshot-not-synced", section, "the names of a snapshot's files are on the disk before the snapshot's own",
 			"the power is lost after a snapshot, and the log is cut",

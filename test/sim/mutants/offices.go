@@ -53,7 +53,7 @@ func offices() []Mutant {
 		{"name-taken-back", "1.5", "a name is never without a directory while it is replaced",
 			"an operator asks for the old directory again at the moment of its removal",
 			overlay.Edit{File: "master/internal/members/change.go",
-				Old: "if err == nil && !begun && now.Index != since {",
+				Old: "if err == nil && !begun && (now.Index != since || now.Changing) {",
 				New: "if err == nil && !begun && now.Index < since {"}},
 	}
 }
