@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"os"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/cmd/stout/internal/exit"
 	"github.com/stoutlock/stout/cmd/stout/internal/fakecell"
 	"github.com/stoutlock/stout/cmd/stout/internal/survey"
@@ -142,4 +144,33 @@ func TestOffer(t *testing.T) {
 	if got := offer(offer(nil, "/a b", ""), "/ab", "a;b"); len(got) != 1 || got[0] != "/ab\ta?b" {
 		t.Errorf("offered %q", got)
 	}
+}
+
+// A long list may take longer than --timeout, but no page may.
+func TestEachPageHasItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &App{}
+		a.Options.Timeout = 5 * time.Second
+		list := func(each time.Duration) ([]int, error) {
+			return CollectPages(t.Context(), a, func(ctx context.Context) iter.Seq2[int, error] {
+				return func(yield func(int, error) bool) {
+					for i := range 3 {
+						if ask.Sleep(ctx, each) != nil {
+							yield(0, context.Cause(ctx))
+							return
+						}
+						if !yield(i, nil) {
+							return
+						}
+					}
+				}
+			})
+		}
+		if all, err := list(3 * time.Second); err != nil || len(all) != 3 {
+			t.Errorf("%v, %v", all, err)
+		}
+		if all, err := list(6 * time.Second); !errors.Is(err, context.DeadlineExceeded) || all != nil {
+			t.Errorf("%v, %v", all, err)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -186,4 +187,21 @@ func Collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 		out = append(out, item)
 	}
 	return out, nil
+}
+
+// CollectPages is Collect of a list that may be long: each of its pages may take
+// --timeout.
+func CollectPages[T any](ctx context.Context, a *App, list func(context.Context) iter.Seq2[T, error]) ([]T, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(a.Options.Timeout, func() { cancel(context.DeadlineExceeded) })
+	defer silent.Stop()
+	return Collect(func(yield func(T, error) bool) {
+		for item, err := range list(ctx) {
+			silent.Reset(a.Options.Timeout)
+			if !yield(item, err) {
+				return
+			}
+		}
+	})
 }

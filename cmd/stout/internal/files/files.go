@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -92,7 +93,7 @@ type listFiles struct {
 func (c *listFiles) command() app.Command {
 	return app.Command{
 		Run: c.run,
-		Use: "ls [PATH]", Short: "List the files in a directory", SuggestFor: "files dir tree", Complete: c.CompleteFile(), Exits: exit.Reads,
+		Use: "ls [PATH]", Short: "List the files in a directory", SuggestFor: "files dir tree", Complete: c.CompleteFile(), Exits: exit.Reads, Unlimited: true,
 		Long: `Lists the directory PATH, or the root: its files, and its subdirectories, which
 exist while files are below them. With --all it lists all files below PATH, with
 --tree as a tree. If PATH is a file, it lists that file.`,
@@ -119,6 +120,8 @@ func (c *listFiles) run(ctx context.Context, args []string) error {
 	}
 	entries, err := c.entries(ctx, dir)
 	if err == nil && len(entries) == 0 && file != "" {
+		ctx, cancel := c.WithTimeout(ctx)
+		defer cancel()
 		entries, err = c.entry(ctx, file)
 	}
 	return ui.Answer(c.UI, fileList(entries), err, func(lockapi.FileList) {
@@ -146,9 +149,13 @@ func (c *listFiles) run(ctx context.Context, args []string) error {
 func (c *listFiles) entries(ctx context.Context, dir string) ([]client.DirEntry, error) {
 	opts := c.ReadOptions()
 	if !c.all && !c.tree {
-		return app.Collect(c.Client.ReadDir(ctx, dir, opts...))
+		return app.CollectPages(ctx, c.App, func(ctx context.Context) iter.Seq2[client.DirEntry, error] {
+			return c.Client.ReadDir(ctx, dir, opts...)
+		})
 	}
-	files, err := app.Collect(c.Client.List(ctx, dir, opts...))
+	files, err := app.CollectPages(ctx, c.App, func(ctx context.Context) iter.Seq2[client.File, error] {
+		return c.Client.List(ctx, dir, opts...)
+	})
 	out := make([]client.DirEntry, len(files))
 	for i := range files {
 		out[i] = client.DirEntry{Path: files[i].Path, File: &files[i]}

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func (a *locks) listLocks() app.Command {
 holder. Without PREFIX it lists all. If PREFIX is the full path of a lock, its
 holders and its queue are shown below, with positions, priorities and waiting
 times. A free lock without waiters is not listed.`,
-		Exits: exit.Reads, Check: app.ValidPrefix,
+		Exits: exit.Reads, Check: app.ValidPrefix, Unlimited: true,
 		Example: `  stout locks
   stout locks /db/
   stout locks /db/migrate`,
@@ -38,9 +39,13 @@ times. A free lock without waiters is not listed.`,
 
 func (a *locks) runLocks(ctx context.Context, args []string) error {
 	prefix, opts := strings.Join(args, ""), a.ReadOptions()
-	locks, err := app.Collect(a.Client.ListLocks(ctx, prefix, opts...))
+	locks, err := app.CollectPages(ctx, a.App, func(ctx context.Context) iter.Seq2[lockapi.Lock, error] {
+		return a.Client.ListLocks(ctx, prefix, opts...)
+	})
 	exact := slices.IndexFunc(locks, func(l lockapi.Lock) bool { return l.Path == prefix })
 	if exact >= 0 {
+		ctx, cancel := a.WithTimeout(ctx)
+		defer cancel()
 		locks[exact], err = a.Client.ReadLock(ctx, prefix, append(opts, client.Waiters(lockapi.MaxWaiters))...)
 	}
 	return ui.Answer(a.UI, lockapi.LockList{Locks: locks}, err, func(lockapi.LockList) {

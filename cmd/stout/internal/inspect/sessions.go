@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/stoutlock/stout/cmd/stout/internal/app"
 	"github.com/stoutlock/stout/cmd/stout/internal/exit"
@@ -16,12 +17,14 @@ type sessions struct{ *app.App }
 
 func (a *sessions) listSessions() app.Command {
 	return app.Viewer(a.App, app.Command{
-		Use: "sessions", Short: "List the open sessions", SuggestFor: "clients", Exits: exit.Reads,
+		Use: "sessions", Short: "List the open sessions", SuggestFor: "clients", Exits: exit.Reads, Unlimited: true,
 		Long: `Lists the open sessions, the time left of their leases, and how many locks each
 holds and waits for.`,
 		Flags: a.AddStale,
 	}, func(ctx context.Context, _ []string) (l lockapi.SessionList, err error) {
-		l.Sessions, err = app.Collect(a.Admin.ListSessions(ctx, a.ReadOptions()...))
+		l.Sessions, err = app.CollectPages(ctx, a.App, func(ctx context.Context) iter.Seq2[lockapi.SessionState, error] {
+			return a.Admin.ListSessions(ctx, a.ReadOptions()...)
+		})
 		return l, err
 	}, func(l lockapi.SessionList) {
 		ui.List(a.UI, l.Sessions, "there are no open sessions", []ui.Column{

@@ -45,6 +45,7 @@ type UI struct {
 	Screen   bool   // answers go to a terminal
 	Live     bool   // standard error goes to a terminal, where a line can be rewritten
 	ErrWidth int    // columns of that terminal
+	measure  func() // reads both widths; nil in tests
 	news     string // the kind of the last progress message
 }
 
@@ -82,14 +83,24 @@ func NewStream(w io.Writer, profile termenv.Profile) Stream {
 func NewUI(s Streams, json, quiet, noColour bool) *UI {
 	noColour = noColour || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	u := &UI{JSON: json, Quiet: quiet}
-	u.Width, _, _ = term.GetSize(int(s.Stdout.Fd())) // 0 without a terminal
-	u.ErrWidth, _, _ = term.GetSize(int(s.Stderr.Fd()))
+	u.measure = func() {
+		u.Width, _, _ = term.GetSize(int(s.Stdout.Fd())) // 0 without a terminal
+		u.ErrWidth, _, _ = term.GetSize(int(s.Stderr.Fd()))
+	}
+	u.Measure()
 	u.Screen = term.IsTerminal(int(s.Stdout.Fd()))
 	u.Live = term.IsTerminal(int(s.Stderr.Fd()))
 	u.Out = NewStream(s.Answers, format.Profile(u.Screen && !noColour))
 	u.Err = NewStream(s.Notices, format.Profile(u.Live && !noColour))
 	u.Live = u.Live && os.Getenv("TERM") != "dumb"
 	return u
+}
+
+// Measure reads the widths of the terminals, which may have been resized.
+func (u *UI) Measure() {
+	if u.measure != nil {
+		u.measure()
+	}
 }
 
 // Printf writes to standard output unchanged.
@@ -181,6 +192,7 @@ func (u *UI) Progress(kind, text string) {
 	switch {
 	case u.Quiet:
 	case u.Live && text != "":
+		u.Measure()
 		line := "stout: " + safetext.Line(text)
 		if u.ErrWidth > len("^C")+1 { // the echo of Ctrl-C would wrap the line
 			line = format.Truncate(line, u.ErrWidth-len("^C")-1)

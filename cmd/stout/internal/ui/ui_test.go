@@ -143,3 +143,19 @@ func TestNoticesNeverBlock(t *testing.T) {
 		}
 	})
 }
+
+// A progress line fits into a terminal that was made narrower, so that the next
+// one erases all of it.
+func TestProgressOnAResizedTerminal(t *testing.T) {
+	var shown bytes.Buffer
+	width := 60
+	u := &UI{Live: true, Err: NewStream(&shown, termenv.Ascii)}
+	u.measure = func() { u.ErrWidth = width }
+	u.Progress("a", strings.Repeat("x", 100))
+	width = 30
+	u.Progress("a", strings.Repeat("x", 100))
+	lines := strings.Split(shown.String(), "\r\x1b[K")
+	if len(lines) != 3 || len(lines[1]) <= 30 || len(lines[2]) > 30+len("…") {
+		t.Errorf("%q", lines)
+	}
+}
