@@ -1,11 +1,13 @@
 package master
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,6 +152,39 @@ func TestAdd(t *testing.T) {
 		}
 		pass(time.Second)
 		c.wantMembers(t, "moved", m, "r1+", "r2+", "r3+", "r4")
+	})
+}
+
+// TestVoteUnderLoad: while many entries are written, a member that does not answer
+// keeps no other one from its vote.
+func TestVoteUnderLoad(t *testing.T) {
+	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+		c.set(func(f *fakeConf) { f.hangs = map[string]bool{"r2": true} })
+		c.setDelay(time.Millisecond)
+		ctx, stop := context.WithCancel(t.Context())
+		var load sync.WaitGroup
+		load.Go(func() {
+			for ctx.Err() == nil {
+				newSession(t, m, time.Hour)
+			}
+		})
+		must(t, second(m.AddMember(t.Context(), &Caller{}, addition(""))))
+		pass(3 * time.Second)
+		stop()
+		load.Wait()
+		c.wantMembers(t, "under load", m, "r1+", "r2+", "r3+", "r4+")
+	})
+}
+
+// TestFarBehindIsNoMajority: a voter that is far behind does not count towards the
+// majority that a removal leaves.
+func TestFarBehindIsNoMajority(t *testing.T) {
+	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
+		write(t, m, members.MaxLag+10)
+		c.set(func(f *fakeConf) { f.behind[founder("r3")] = 1 << 20 })
+		code(t, removing("r2", lockapi.RemoveMemberRequest{})(t, m), lockapi.CodeUnsafe)
+		c.set(func(f *fakeConf) { f.behind[founder("r3")] = 0 })
+		must(t, removing("r2", lockapi.RemoveMemberRequest{})(t, m))
 	})
 }
 

@@ -202,6 +202,7 @@ type fakeConf struct {
 	level    map[string]uint64 // directory → the level that its release knows, if it is not 1
 	blank    map[string]bool   // directories that belong to no cell
 	deaf     map[string]bool   // names that get no messages of a master
+	hangs    map[string]bool   // names that do not answer, and refuse nothing
 	sync     map[string]uint64 // name → microseconds of a disk sync; absent for an earlier release
 	writing  map[string]uint64 // name → microseconds so far of a write under way
 	unsent   map[string]uint64 // name → snapshots in a row that it failed to send
@@ -309,8 +310,15 @@ func (n *node) ChangeMember(_ context.Context, since uint64, change membership.C
 	return nil
 }
 
-func (n *node) Ask(_ context.Context, id string) (admission.Info, error) {
+func (n *node) Ask(ctx context.Context, id string) (admission.Info, error) {
 	name, _ := admission.Split(id)
+	n.c.mu.Lock()
+	hangs := n.c.conf.hangs[name]
+	n.c.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return admission.Info{}, ctx.Err()
+	}
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	if n.c.conf.onAsk != nil && name != n.id {

@@ -171,8 +171,10 @@ func (s *sink) Cancel() error {
 // discard removes the files of an unfinished snapshot. The library may have left
 // the large one open: truncating it frees the space now.
 func (s *sink) discard() error {
-	err := os.Truncate(filepath.Join(s.dir, "state.bin"), 0)
-	if errors.Is(err, os.ErrNotExist) {
+	f, err := os.OpenFile(filepath.Join(s.dir, "state.bin"), os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		err = f.Close()
+	} else if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
 	return errors.Join(err, os.RemoveAll(s.dir))

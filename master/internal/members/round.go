@@ -92,7 +92,7 @@ func (t *Table) isToVote(s membership.MemberStatus) bool {
 // ended and the directory is in use there. Another master finishes that change.
 func (v View) step(isToVote func(membership.MemberStatus) bool) (change membership.Change, of membership.MemberStatus, ok bool) {
 	for _, m := range v.members {
-		if !isToVote(m.MemberStatus) || m.Directory != v.latest(m.ID) || !m.well || m.card.Applied+MaxLag < v.applied {
+		if !isToVote(m.MemberStatus) || m.Directory != v.latest(m.ID) || !m.well || m.behind > MaxLag {
 			continue
 		}
 		old := slices.IndexFunc(v.members, func(o member) bool { return o.ID == m.ID && o.Voter })

@@ -22,7 +22,6 @@ const MaxLag = 256
 type View struct {
 	index    uint64 // of the configuration
 	changing bool   // it may still be undone
-	applied  uint64 // index of the last entry that this replica has applied
 	members  []member
 }
 
@@ -34,6 +33,9 @@ type member struct {
 	// also leads or has contact with a leader. stranger is the directory that
 	// answered in its place and belongs to no cell, or empty.
 	there, well bool
+	// behind is how many entries this replica had applied, and the member had not,
+	// at its answer. Answers come up to AskTimeout apart.
+	behind uint64
 	stranger    string
 }
 
@@ -58,11 +60,12 @@ func (t *Table) Ask(ctx context.Context) (View, error) {
 			case card.Directory != s.Directory && card.CellID == "":
 				one.stranger = card.Directory
 			}
+			applied := t.cell.Health().Applied
+			one.behind = applied - min(applied, one.card.Applied)
 			out.members[i] = one
 		})
 	}
 	asking.Wait()
-	out.applied = t.cell.Health().Applied
 	return out, nil
 }
 
@@ -94,7 +97,7 @@ func (t *Table) List(v View) lockapi.Members {
 			ID: of.ID, Directory: of.Directory, RaftAddr: of.RaftAddr, URL: of.APIURL,
 			Suffrage: lockapi.SuffrageNonvoter, Role: lockapi.RoleReplica,
 			Healthy: of.well, AppliedIndex: of.card.Applied, Version: of.card.Version,
-			Behind: v.applied - min(v.applied, of.card.Applied),
+			Behind: of.behind,
 		}
 		if of.Voter {
 			one.Suffrage = lockapi.SuffrageVoter
@@ -161,15 +164,21 @@ func (v View) mayChange(id, directory string) error {
 }
 
 // mayRemove returns the error of removing the member at a place if the cell
-// would lose its majority.
+// would lose its majority. A voter that is far behind does not count: nothing
+// would be committed until it has caught up.
 func (v View) mayRemove(place int) error {
 	all, well := v.voters(place)
+	for i, of := range v.members {
+		if of.Voter && i != place && of.well && of.behind > MaxLag {
+			well--
+		}
+	}
 	if well > all/2 && all > 0 {
 		return nil
 	}
 	m := v.members[place]
 	return lockapi.Errorf(lockapi.CodeUnsafe,
-		"without replica %s with directory %s, %d of %d voters are well, and the cell needs %d; repair the others first, or force it",
+		"without replica %s with directory %s, %d of %d voters are well and up to date, and the cell needs %d; repair the others first, or force it",
 		m.ID, m.Directory, well, all, all/2+1)
 }
 
@@ -195,7 +204,7 @@ func (v View) Candidate(own string, write time.Duration, snapshot bool) string {
 		}
 		voters++
 		took := time.Duration(max(m.card.Sync, m.card.Writing)) * time.Microsecond
-		if m.ID == own || !m.well || m.card.Applied+MaxLag < v.applied || m.card.Sync == 0 || took > write {
+		if m.ID == own || !m.well || m.behind > MaxLag || m.card.Sync == 0 || took > write {
 			continue // members of earlier releases do not report their disk
 		}
 		fit++

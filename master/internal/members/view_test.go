@@ -32,7 +32,7 @@ func TestSuccessor(t *testing.T) {
 	disk, snapshot := need{write: 100 * ms}, need{100 * ms, true}
 	voter := func(i int, sync time.Duration) member {
 		return member{MemberStatus: membership.MemberStatus{Member: membership.Member{ID: fmt.Sprintf("r%d", i)}, Voter: true},
-			card: admission.Info{Applied: 1000, HasLeader: true, Sync: uint64(sync.Microseconds())}, there: true, well: true}
+			card: admission.Info{HasLeader: true, Sync: uint64(sync.Microseconds())}, there: true, well: true}
 	}
 	for _, c := range []struct {
 		name   string
@@ -46,17 +46,17 @@ func TestSuccessor(t *testing.T) {
 		{"one hangs as well", disk, func(r2, _ *member) { r2.card.Writing = 300_000 }, ""},
 		{"one is away", disk, func(r2, _ *member) { r2.there, r2.well = false, false }, ""},
 		{"one hears no master", disk, func(r2, _ *member) { r2.well = false }, ""},
-		{"one is behind", disk, func(_, r3 *member) { r3.card.Applied = 100 }, ""},
+		{"one is behind", disk, func(_, r3 *member) { r3.behind = MaxLag + 1 }, ""},
 		{"one does not tell", disk, func(_, r3 *member) { r3.card.Sync = 0 }, ""},
 		{"one has no vote", disk, func(_, r3 *member) { r3.Voter = false }, ""},
 		{"nothing is gained", need{write: ms}, func(_, _ *member) {}, ""},
 		{"a snapshot", snapshot, func(_, _ *member) {}, "r3"},
 		{"a snapshot that the fastest cannot send", snapshot, func(_, r3 *member) { r3.card.Unsent = 1 }, "r2"},
 		{"a snapshot, and one is away", snapshot, func(r2, _ *member) { r2.well = false }, "r3"},
-		{"a snapshot that is for the fastest", snapshot, func(_, r3 *member) { r3.card.Applied = 1 }, "r2"},
+		{"a snapshot that is for the fastest", snapshot, func(_, r3 *member) { r3.behind = 1199 }, "r2"},
 		{"a snapshot that none can send", snapshot, func(r2, r3 *member) { r2.card.Unsent, r3.card.Unsent = 1, 1 }, ""},
 	} {
-		r := View{applied: 1200, members: []member{voter(1, 0), voter(2, 3*ms), voter(3, 2*ms)}}
+		r := View{members: []member{voter(1, 0), voter(2, 3*ms), voter(3, 2*ms)}}
 		c.change(&r.members[1], &r.members[2])
 		if got := r.Candidate("r1", c.why.write, c.why.snapshot); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
