@@ -45,6 +45,12 @@ func scheduled(t *testing.T, dir string, full *atomic.Bool, f func(t *testing.T,
 			}, nil
 		}}
 		b.own = own.get
+		b.remove = func(name string) error {
+			if own.stays.Load() {
+				return errors.New("operation not permitted")
+			}
+			return os.Remove(name)
+		}
 		ownOf[b] = own
 		defer delete(ownOf, b)
 		ctx, stop := context.WithCancel(t.Context())
@@ -131,13 +137,16 @@ func TestBackupThatHangs(t *testing.T) {
 	scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
 		synctest.Wait() // the first is written
 		hang := make(chan struct{})
-		next := ownOf[b].next
-		ownOf[b].next = func() (master.Backup, error) {
+		o := ownOf[b]
+		o.mu.Lock()
+		next := o.next
+		o.next = func() (master.Backup, error) {
 			own, err := next()
 			write := own.Snapshot
 			own.Snapshot = func(w io.Writer) error { <-hang; return write(w) }
 			return own, err
 		}
+		o.mu.Unlock()
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		if b.failed != 1 || b.written != 1 || !strings.Contains(log.String(), "no end after 10m0s") {
@@ -158,7 +167,7 @@ func TestOldBackupThatStays(t *testing.T) {
 	scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(2*time.Hour + time.Minute)
 		synctest.Wait() // three are written
-		b.remove = func(string) error { return errors.New("operation not permitted") }
+		ownOf[b].stays.Store(true)
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		if b.failed != 2 || b.written != 5 || strings.Count(log.String(), "operation not permitted") != 2 {
@@ -195,8 +204,9 @@ func TestNoBackupPushesOutABetterOne(t *testing.T) {
 
 // ownStates is the source of the states for backups, safe for two goroutines.
 type ownStates struct {
-	mu   sync.Mutex
-	next func() (master.Backup, error)
+	mu    sync.Mutex
+	next  func() (master.Backup, error)
+	stays atomic.Bool // old backups cannot be removed
 }
 
 func (o *ownStates) get() (master.Backup, error) {

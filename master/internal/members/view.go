@@ -35,8 +35,8 @@ type member struct {
 	there, well bool
 	// behind is how many entries this replica had applied, and the member had not,
 	// at its answer. Answers come up to AskTimeout apart.
-	behind uint64
-	stranger    string
+	behind   uint64
+	stranger string
 }
 
 // Ask polls all members concurrently.
