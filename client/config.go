@@ -129,6 +129,7 @@ func (c Config) New() (*Client, error) {
 		c.Resolver = net.DefaultResolver
 	}
 	out := &Client{grace: cmp.Or(c.Grace, DefaultGrace), log: c.Logger, clock: clock{now: c.Clock}, metrics: c.Metrics}
+	out.seen.any, out.tokens.any = c.AnyCell, c.AnyCell
 	if out.log == nil {
 		out.log = slog.New(slog.DiscardHandler)
 	}

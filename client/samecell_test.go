@@ -5,11 +5,14 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
+	"github.com/stoutlock/stout/client/stouttest"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -127,6 +130,45 @@ func TestAnyCell(t *testing.T) {
 			must(t, second(c.ReadLock(t.Context(), "/a")))
 		}
 	})
+}
+
+// With AnyCell the client accepts the lower numbers of a new cell at the same
+// addresses.
+func TestAnyCellWithLowerNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := stouttest.New(t, stouttest.Options{}), stouttest.New(t, stouttest.Options{})
+		at := &exchanged{}
+		_ = two.Client(func(o *client.Config) { at.two = o.Transport })
+		c := one.Client(func(o *client.Config) {
+			at.one, o.Transport, o.AnyCell = o.Transport, at, true
+		})
+		work := func() {
+			must(t, second(c.Put(t.Context(), "/a", nil)))
+			must(t, second(c.Get(t.Context(), "/a")))
+			s, err := c.NewSession(t.Context())
+			must(t, err)
+			must(t, second(s.Lock(t.Context(), "/l")))
+			must(t, s.Close(t.Context()))
+		}
+		for range 20 {
+			work()
+		}
+		at.now.Store(true)
+		work()
+	})
+}
+
+// exchanged is the network of a client whose cell is exchanged for another one.
+type exchanged struct {
+	now      atomic.Bool
+	one, two http.RoundTripper
+}
+
+func (e *exchanged) RoundTrip(q *http.Request) (*http.Response, error) {
+	if e.now.Load() {
+		return e.two.RoundTrip(q)
+	}
+	return e.one.RoundTrip(q)
 }
 
 // TestStreamOfAnotherCell: the client also checks the cell id in each bookmark,

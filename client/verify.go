@@ -14,10 +14,19 @@ import (
 )
 
 // high is the highest number of a series that the client has seen of its cell;
-// later numbers are higher.
-type high struct{ n atomic.Uint64 }
+// later numbers are higher. With Config.AnyCell the next cell's may be lower.
+type high struct {
+	n   atomic.Uint64
+	any bool
+}
 
-func (h *high) highest() uint64 { return h.n.Load() }
+// highest returns the number that later ones are above; 0 for any.
+func (h *high) highest() uint64 {
+	if h.any {
+		return 0
+	}
+	return h.n.Load()
+}
 
 func (h *high) note(n uint64) {
 	for known := h.n.Load(); n > known && !h.n.CompareAndSwap(known, n); known = h.n.Load() {

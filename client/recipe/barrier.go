@@ -29,10 +29,15 @@ func Lower(ctx context.Context, s *client.Session, path string) error {
 // Await waits until the barrier at path is down. It does not miss a barrier
 // that is raised again at once: lowering it is an event of its own.
 func Await(ctx context.Context, c *client.Client, path string) error {
+	up := uint64(0)
 	for file, err := range present(ctx, c, path) {
-		if err != nil || file == nil {
+		switch {
+		case err != nil || file == nil:
 			return err
+		case up != 0 && file.Instance != up:
+			return nil // it fell meanwhile; the events of that are no longer kept
 		}
+		up = file.Instance
 	}
 	return nil
 }

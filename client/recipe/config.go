@@ -111,8 +111,8 @@ func (v *Config[T]) Revision() uint64 {
 }
 
 // Err returns why Value is not the file's present content: parse's error,
-// client.ErrNotFound if there is no file, or the cell's error. It is nil if
-// Value is current.
+// client.ErrNotFound if there is no file, or the cell's refusal. While no replica
+// can be reached it keeps its value, also nil.
 func (v *Config[T]) Err() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/recipe"
@@ -147,6 +148,28 @@ func TestMeetWithoutTheDead(t *testing.T) {
 		if revisions[0] > revisions[1] {
 			t.Error("they met before the last one came: the dead one counted")
 		}
+	})
+}
+
+// TestBarrierAfterAGap: Await does not miss a barrier that was raised again while
+// the client was cut off, for longer than the events are kept.
+func TestBarrierAfterAGap(t *testing.T) {
+	inCellOf(t, stouttest.Options{Events: 5}, func(t *testing.T, c *stouttest.Cell) {
+		ctx, path := bounded(t), "/t"
+		m, waits := c.Client(), c.Client()
+		s := session(t, c, m, "guard")
+		must(t, recipe.Raise(ctx, s, path))
+		passed := make(chan error, 1)
+		go func() { passed <- recipe.Await(ctx, waits, path) }()
+		time.Sleep(time.Second)
+		c.Cut(waits)
+		must(t, recipe.Lower(ctx, s, path))
+		must(t, recipe.Raise(ctx, s, path))
+		for range 10 {
+			must(t, second(m.Put(ctx, "/other", nil)))
+		}
+		c.Mend(waits)
+		must(t, <-passed)
 	})
 }
 

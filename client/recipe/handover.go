@@ -28,7 +28,7 @@ func AwaitPriority(ctx context.Context, c *client.Client, path string, priority 
 			if hasPriority(&lock, priority) {
 				return nil
 			}
-			after, err = nextWaiter(ctx, c, path, after)
+			after, err = nextWaiter(ctx, c, path, after, len(lock.Queue) > 0 && lock.Queue[0].Set != 0)
 		}
 	}
 	return context.Cause(ctx)
@@ -41,10 +41,19 @@ func hasPriority(lock *lockapi.Lock, priority int) bool {
 }
 
 // nextWaiter waits until a waiter joins a lock's queue as the next one, and
-// returns the revision of that change.
-func nextWaiter(ctx context.Context, c *client.Client, path string, after uint64) (uint64, error) {
-	for e, err := range c.Watch(ctx, after, client.OnPath(path), client.OfType(lockapi.EventLockContended)) {
+// returns the revision of that change. Behind a waiter for several locks another
+// one may become the next without an event: then it returns soon.
+func nextWaiter(ctx context.Context, c *client.Client, path string, after uint64, behindSet bool) (uint64, error) {
+	watching := ctx
+	if behindSet {
+		bounded, cancel := context.WithTimeout(ctx, askAgain)
+		defer cancel()
+		watching = bounded
+	}
+	for e, err := range c.Watch(watching, after, client.OnPath(path), client.OfType(lockapi.EventLockContended)) {
 		switch {
+		case watching.Err() != nil && ctx.Err() == nil:
+			return after, nil
 		case err != nil:
 			return 0, err
 		case e.Compacted != nil:
@@ -52,6 +61,9 @@ func nextWaiter(ctx context.Context, c *client.Client, path string, after uint64
 		case e.Type == lockapi.EventLockContended:
 			return e.Revision, nil
 		}
+	}
+	if ctx.Err() == nil {
+		return after, nil
 	}
 	return 0, context.Cause(ctx)
 }

@@ -190,15 +190,23 @@ func TestNoHandoverToASet(t *testing.T) {
 				}})
 		}()
 		<-leads
+		waits, giveUp := context.WithCancel(ctx)
 		go func() {
 			s := session(t, c, c.Client(), "set")
-			_, _ = s.Lock(ctx, "/t", client.With("/other"), client.Priority(1))
+			_, _ = s.Lock(waits, "/t", client.With("/other"), client.Priority(1))
 		}()
 		time.Sleep(5 * time.Second)
 		l, err := m.ReadLock(ctx, "/t", client.Waiters(5))
 		if err != nil || len(l.Holders) != 1 {
 			t.Errorf("%d holders, %d waiters: %v", len(l.Holders), l.Waiters, err)
 		}
+		// The next one gets it once the set has left.
+		next := sessionFor(t, c, c.Client(), "next", longTTL)
+		got := make(chan error, 1)
+		go func() { got <- second(next.Lock(ctx, "/t", client.Priority(1))) }()
+		time.Sleep(time.Second)
+		giveUp()
+		must(t, <-got)
 		stop()
 		<-done
 	})

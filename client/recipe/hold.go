@@ -28,14 +28,18 @@ func Hold(ctx context.Context, c *client.Client, path string, work func(context.
 // doLocked is Session.Do with a work that reports whether to repeat it. It is
 // also repeated if the session ended before the lock was granted.
 func doLocked(ctx context.Context, s *client.Session, path string, work func(context.Context, *client.Held) (again bool, err error)) (again bool, err error) {
-	granted, undone := false, error(nil)
-	err = s.Do(ctx, path, func(under context.Context, held *client.Held) (err error) {
-		granted = true
-		again, undone = work(under, held)
+	var held *client.Held
+	undone := error(nil)
+	err = s.Do(ctx, path, func(under context.Context, h *client.Held) (err error) {
+		held = h
+		again, undone = work(under, h)
 		return undone
 	})
-	if !granted {
+	if held == nil {
 		return failed(ctx, s, err)
 	}
-	return again || undone != nil && ctx.Err() == nil && isLoss(err), err
+	if again || undone == nil || ctx.Err() != nil {
+		return again, err
+	}
+	return isLoss(held.Unlock(ctx)), err // the outcome again; err may be about another lock
 }

@@ -31,17 +31,25 @@ func inSessions(ctx context.Context, c *client.Client, opts []client.SessionOpti
 		if err != nil {
 			return err
 		}
-		repeat := true
-		for repeat && s.Err() == nil {
-			repeat, err = term(s)
-		}
-		ending, cancel := last(ctx)
-		_ = s.Close(ending) // if this fails, the session expires
-		cancel()
-		if !repeat {
+		if repeat, err := inSession(ctx, s, term); !repeat {
 			return err
 		}
 	}
+}
+
+// inSession calls term with the session until again is false, or the session is
+// over. It closes the session, also if term panics.
+func inSession(ctx context.Context, s *client.Session, term func(*client.Session) (again bool, err error)) (again bool, err error) {
+	defer func() {
+		ending, cancel := last(ctx)
+		defer cancel()
+		_ = s.Close(ending) // if this fails, the session expires
+	}()
+	again = true
+	for again && s.Err() == nil {
+		again, err = term(s)
+	}
+	return again, err
 }
 
 // failed reports whether to try again after err: the session is over and ctx is

@@ -88,6 +88,54 @@ func TestHoldIsLostAndRegained(t *testing.T) {
 	})
 }
 
+// TestHoldReturnsTheLossOfAnother: an error about another lock or session is no
+// loss of the hold.
+func TestHoldReturnsTheLossOfAnother(t *testing.T) {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		for _, other := range []error{client.ErrLockLost, client.ErrSessionExpired} {
+			terms := 0
+			err := recipe.Hold(bounded(t), c.Client(), "/t", func(context.Context, *client.Held) error {
+				terms++
+				return other
+			})
+			if !errors.Is(err, other) || terms != 1 {
+				t.Errorf("%v: %d terms, %v", other, terms, err)
+			}
+		}
+	})
+}
+
+// TestPanicClosesTheSession: after a panic of the work nothing stays claimed or
+// held.
+func TestPanicClosesTheSession(t *testing.T) {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		m := c.Client()
+		q, err := recipe.NewQueue("/q/")
+		must(t, err)
+		keeper := session(t, c, m, "keeper")
+		must(t, second(q.Add(bounded(t), keeper, nil)))
+		panics := func(run func() error) {
+			defer func() {
+				if recover() == nil {
+					t.Error("it does not panic")
+				}
+			}()
+			t.Error(run())
+		}
+		panics(func() error {
+			return recipe.Hold(bounded(t), m, "/t", func(context.Context, *client.Held) error { panic("work") })
+		})
+		panics(func() error {
+			return q.Work(bounded(t), m, func(context.Context, recipe.Job) error { panic("job") })
+		})
+		for s, err := range admin.New(m).ListSessions(t.Context()) {
+			if err != nil || s.ID != keeper.ID() {
+				t.Errorf("left: %+v, %v", s, err)
+			}
+		}
+	})
+}
+
 // TestRefusalsEndRecipes: a refusal that another session would get, too, ends a
 // recipe.
 func TestRefusalsEndRecipes(t *testing.T) {

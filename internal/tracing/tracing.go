@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -38,10 +37,8 @@ func Open(ctx context.Context, s Settings) (*Traces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces to %s: %w", s.Endpoint, err)
 	}
-	log := s.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn().Err(err).Msg("spans of traces are lost") }))
 	return &Traces{sdk.NewTracerProvider(
-		sdk.WithBatcher(exporter),
+		sdk.WithBatcher(&reporting{exporter, s.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})}),
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(s.Share))),
 		sdk.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "stoutd"),
@@ -50,6 +47,20 @@ func Open(ctx context.Context, s Settings) (*Traces, error) {
 			attribute.String("service.version", s.Version),
 		)),
 	)}, nil
+}
+
+// reporting logs what cannot be exported. OpenTelemetry's own handler of errors
+// belongs to the whole program.
+type reporting struct {
+	sdk.SpanExporter
+	log zerolog.Logger
+}
+
+func (e *reporting) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		e.log.Warn().Err(err).Msg("spans of traces are lost")
+	}
+	return nil
 }
 
 // Tracer returns the tracer that makes the spans.

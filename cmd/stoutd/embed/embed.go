@@ -184,6 +184,10 @@ func (r *Replica) Failed() <-chan error { return r.failed }
 func (r *Replica) Master(ctx context.Context) (string, error) {
 	select {
 	case <-r.ready:
+	case <-r.ended:
+		if !r.isReady() {
+			return "", errEnded
+		}
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -200,12 +204,26 @@ func (r *Replica) Master(ctx context.Context) (string, error) {
 	}
 }
 
+var errEnded = errors.New("the replica has ended before it was a member")
+
+func (r *Replica) isReady() bool {
+	select {
+	case <-r.ready:
+		return true
+	default:
+		return false
+	}
+}
+
 // Status returns a line for people about what the replica does. It fails, or hangs
 // until ctx ends, if the replica cannot continue.
 func (r *Replica) Status(ctx context.Context) (string, error) {
-	select {
-	case <-r.ready:
-	default:
+	if !r.isReady() {
+		select {
+		case <-r.ended:
+			return "", errEnded
+		default:
+		}
 		return "waiting: " + r.candidate.Standby().Why, nil
 	}
 	if err := r.master.Hangs(); err != nil {
