@@ -339,6 +339,30 @@ func TestAdoptionOfFiles(t *testing.T) {
 	})
 }
 
+// TestAdoptionOfAKey: a session whose hold deletes its key at the end is adopted
+// only by a principal that may also write the key.
+func TestAdoptionOfAKey(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		know(c)
+		req := lockapi.NewSessionRequest()
+		req.Meta = map[string]string{lockapi.MetaKeyBehavior: lockapi.KeysDeleted}
+		opened, err := m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: req})
+		must(t, err)
+		must(t, second(m.ChangeKeys(t.Context(), &Caller{}, &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{{Verb: lockapi.KeyLock, Path: "/p/k", Session: opened.ID}}})))
+		rule := &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{"user:a"}, Lock: []string{"user:a", "user:b"}}}
+		must(t, second(m.PutRule(t.Context(), new(root(Operate)), rule)))
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
+		for _, who := range []string{"user:b", "user:a"} {
+			closing := by(who, NoCaller)
+			closing.Ask.Session, closing.Ask.Uses = opened.ID, true
+			err := m.CloseSession(t.Context(), new(closing), &lockapi.CloseSession{Session: opened.ID})
+			if _, there := n.State().File("/p/k"); there != (who == "user:b") || (err == nil) != (who == "user:a") {
+				t.Errorf("%s: the key is there: %t, %v", who, there, err)
+			}
+		}
+	})
+}
+
 // TestNamesOfSequentialFilesAreJudged: the right to write is checked at the
 // final name, as it is when the call takes effect.
 func TestNamesOfSequentialFilesAreJudged(t *testing.T) {

@@ -60,7 +60,7 @@ func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys
 			}
 		}
 		r, _ := found.(state.KeysResult)
-		return keysChanged(o.log.State(), by, c, r), nil
+		return keysChanged(o.log.State(), by, r), nil
 	})
 }
 
@@ -148,14 +148,14 @@ var obstacles = map[state.Verdict]lockapi.KeyReason{
 }
 
 // keysChanged returns a result without what the caller may not read.
-func keysChanged(s *state.State, by *Caller, c *lockapi.ChangeKeys, r state.KeysResult) (out lockapi.KeysChanged) {
+func keysChanged(s *state.State, by *Caller, r state.KeysResult) (out lockapi.KeysChanged) {
 	for _, f := range r.Failures {
 		out.Failures = append(out.Failures, lockapi.KeyFailure{Operation: f.Step, Why: obstacles[f.Why], ModifyIndex: f.Revision, Session: f.Session})
 	}
-	for i, keys := range r.Steps {
+	for _, keys := range r.Steps {
 		var shown []lockapi.Key
 		for _, k := range keys {
-			if k.File != nil && (c.Operations[i].Verb != lockapi.KeyGetTree || by.who().MayRead(s, k.File.Path)) {
+			if k.File != nil && by.who().MayRead(s, k.File.Path) {
 				shown = append(shown, keyOf(k, true))
 			}
 		}

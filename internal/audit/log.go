@@ -56,15 +56,19 @@ type Log struct {
 	failing atomic.Pointer[error] // why the last write failed, or hangs; else nil
 	written atomic.Uint64
 	lost    atomic.Uint64
+	dropped atomic.Uint64             // lines that found no place in the queue, and that no later line has reported yet
+	writing atomic.Pointer[time.Time] // when the present write began; nil without one
 
 	closing sync.Once
 	stop    chan struct{} // closed by Close
 	stopped chan struct{} // closed when the file is closed
 
 	// These belong to the goroutine that has the file.
-	untold uint64    // lines lost since the last written one
-	torn   bool      // the file ends within a line
-	warned time.Time // when a failed write was last reported
+	untold uint64 // lines lost since the last written one
+	torn   bool   // the file ends within a line
+
+	warning sync.Mutex
+	warned  time.Time // when a failed write was last reported; guarded by warning
 }
 
 // entry is a line in the queue. done, if not nil, receives its outcome.
@@ -113,7 +117,17 @@ func (l *Log) Note(r Record) {
 	case l.lines <- entry{text: format(&r)}:
 	default:
 		l.lost.Add(1)
+		l.dropped.Add(1)
+		if l.isStuck() {
+			l.warn(l.hangs())
+		}
 	}
+}
+
+// isStuck reports whether a write hangs.
+func (l *Log) isStuck() bool {
+	began := l.writing.Load()
+	return began != nil && time.Since(*began) > patience
 }
 
 // Denied counts a denial of a principal at a host and port, and reports whether
@@ -129,10 +143,14 @@ func (l *Log) Required() bool { return l != nil && l.required }
 
 // Err returns why the log cannot be written now, or nil. It does not wait.
 func (l *Log) Err() error {
-	if l != nil {
-		if err := l.failing.Load(); err != nil {
-			return *err
-		}
+	if l == nil {
+		return nil
+	}
+	if err := l.failing.Load(); err != nil {
+		return *err
+	}
+	if l.isStuck() {
+		return l.hangs()
 	}
 	return nil
 }
@@ -299,6 +317,7 @@ func (l *Log) lose(lines int) {
 
 // write writes whole lines, preceded by a record of lost lines.
 func (l *Log) write(text []byte) error {
+	l.untold += l.dropped.Swap(0)
 	missing := l.untold
 	if missing > 0 {
 		text = append(format(&Record{Event: Lost, Count: missing}), text...)
@@ -306,7 +325,10 @@ func (l *Log) write(text []byte) error {
 	if l.torn {
 		text = append([]byte{'\n'}, text...)
 	}
+	began := time.Now()
+	l.writing.Store(&began)
 	n, err := l.sink.Write(text)
+	l.writing.Store(nil)
 	if err == nil && n < len(text) {
 		err = fmt.Errorf("%d bytes of %d were written", n, len(text))
 	}
@@ -318,13 +340,17 @@ func (l *Log) write(text []byte) error {
 	}
 	l.torn, l.untold = false, 0
 	if l.failing.Swap(nil) != nil {
+		l.warning.Lock()
 		l.warned = time.Time{}
+		l.warning.Unlock()
 		l.logger.Info().Uint64("lost", missing).Msg("the audit log is written again")
 	}
 	return nil
 }
 
 func (l *Log) warn(err error) {
+	l.warning.Lock()
+	defer l.warning.Unlock()
 	if now := time.Now(); now.Sub(l.warned) >= warnEvery {
 		l.warned = now
 		what := "the audit log cannot be written: its lines are lost, and counted"
@@ -340,7 +366,9 @@ func (l *Log) openAgain() {
 		l.logger.Error().Err(err).Msg("the audit log cannot be reopened; the open file stays in use")
 		return
 	}
-	l.torn = false
+	if _, rotates := l.sink.(*rotating); !rotates { // that one does not look at the end of the file
+		l.torn = false
+	}
 	l.logger.Info().Msg("the audit log was reopened")
 	if l.Err() != nil {
 		_ = l.write(nil)

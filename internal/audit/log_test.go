@@ -253,6 +253,33 @@ func TestHangingDisk(t *testing.T) {
 	})
 }
 
+// A disk that hangs is reported also if changes do not need their lines, and the
+// file later has the number of the lost ones.
+func TestHangingDiskThatNobodyWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1}
+		l, log := begin(t, d, false)
+		d.mu.Lock()
+		d.hangs = make(chan struct{})
+		d.mu.Unlock()
+		for range 3 * mostQueued {
+			l.Note(by("a"))
+		}
+		time.Sleep(3 * time.Second)
+		l.Note(by("a"))
+		if c := l.Counts(); !c.Failing || c.Lost < mostQueued || strings.Count(log.String(), "cannot be written") != 1 {
+			t.Errorf("%+v: %s", c, log)
+		}
+		lost := l.Counts().Lost
+		close(d.hangs)
+		time.Sleep(2 * retryEvery)
+		synctest.Wait()
+		if c := l.Counts(); c.Failing || !strings.Contains(d.summary(t), fmt.Sprint("audit_lost ", lost)) {
+			t.Errorf("%+v, %d lost: %.200s", c, lost, d.summary(t))
+		}
+	})
+}
+
 // After a line that was written too late, later lines are accepted again.
 func TestLateLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

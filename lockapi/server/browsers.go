@@ -44,12 +44,16 @@ var (
 // headers that let allowed pages read the answer. It reports whether the call
 // was a preflight, which is then answered.
 func (x *exchange) screen() (answered bool, err error) {
-	v := x.browsers.Check(browser.CallOf(x.c.Request))
+	policy := x.browsers
+	if x.door {
+		policy = x.doorBrowsers
+	}
+	v := policy.Check(browser.CallOf(x.c.Request))
 	h := x.c.Writer.Header()
 	switch {
 	case strings.HasPrefix(x.c.Request.URL.Path, "/v1/"): // an answer is for one caller at one time
 		h["Cache-Control"], h["Vary"] = noStore, varyCaller
-	case x.browsers.Shares():
+	case policy.Shares():
 		h["Vary"] = varyOrigin
 	}
 	switch {

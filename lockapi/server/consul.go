@@ -68,7 +68,10 @@ var doorRoutes = func() (all table) {
 			pattern += "*name"
 		}
 		r := route{method: e.Method, template: templateOf(pattern), pattern: pattern, door: true, asks: master.KnownCaller, body: consul.MaxBody}
-		if e.Method != http.MethodGet {
+		switch {
+		case e.Path == consul.PathDestroy:
+			r.audits = master.AuditOthers
+		case e.Method != http.MethodGet:
 			r.audits = master.AuditChanges
 		}
 		r.handle = func(x *exchange) error { return x.enterDoor(e.Path) }
@@ -96,7 +99,7 @@ func (x *exchange) enterDoor(endpoint string) error {
 	x.call.Keeps = endpoint == "/v1/session/renew/"
 	if call.Watch != nil && !x.peer {
 		arrived := x.shared.Next()
-		if err := x.awaitChange(call.Watch); err != nil {
+		if err := x.awaitChange(call.Watch, call.Stale); err != nil {
 			return err
 		}
 		in.URL.RawQuery, x.arrived = call.Query, arrived
@@ -138,7 +141,9 @@ func (o doorOffice) Do(ctx context.Context, c lockapi.Call) (any, uint64, error)
 
 // describeCell answers a request about the cell itself.
 func (x *exchange) describeCell(call *consul.Call) error {
-	if err := x.master.Authorize(x.caller()); err != nil {
+	by := x.caller()
+	by.Ask.Right = master.Known
+	if err := x.master.Authorize(by); err != nil {
 		return err
 	}
 	if err := x.pace(false); err != nil {
@@ -191,12 +196,7 @@ var doorEvents = []lockapi.EventType{lockapi.EventFileCreated, lockapi.EventFile
 
 // awaitChange returns when a blocking query is to be answered. A change came
 // after its index, its wait is over, or the index is too old or another cell's.
-func (x *exchange) awaitChange(b *consul.Watch) error {
-	leave, err := x.enterWatch()
-	if err != nil {
-		return err
-	}
-	defer leave()
+func (x *exchange) awaitChange(b *consul.Watch, stale bool) error {
 	paths, prefixes := []string{b.Path}, []string(nil)
 	if b.Prefix != "" {
 		paths, prefixes = nil, []string{b.Prefix}
@@ -214,6 +214,11 @@ func (x *exchange) awaitChange(b *consul.Watch) error {
 	} else if err != nil {
 		return err
 	}
+	leave, err := x.enterWatch() // which may displace another watch
+	if err != nil {
+		return err
+	}
+	defer leave()
 	events, err := x.master.WatchEvents(filter.For(*by))
 	if err != nil {
 		return err
@@ -222,18 +227,73 @@ func (x *exchange) awaitChange(b *consul.Watch) error {
 	err = x.checkReached(events, b.After)
 	if err == nil {
 		x.trimHeaders()
-		until := time.Now().Add(b.Wait + rand.N(b.Wait/16+1))
-		w := &stream.Watch{Shared: x.streams, Events: events, After: b.After}
-		for changed := false; err == nil && !changed; {
-			var found []lockapi.CellEvent
-			found, err = w.Next(x.ctx(), until, lockapi.DefaultListLimit)
-			changed = len(found) == 0 || slices.ContainsFunc(found, func(e lockapi.CellEvent) bool { return e.Type != lockapi.EventMasterChanged })
+	}
+	until := time.Now().Add(b.Wait + rand.N(b.Wait/16+1))
+	w := &stream.Watch{Shared: x.streams, Events: events, After: b.After}
+	for {
+		var found []lockapi.CellEvent
+		if err == nil {
+			found, err = w.Next(x.ctx(), earlier(until, time.Now().Add(contactEvery)), lockapi.DefaultListLimit)
+		}
+		switch {
+		case errors.Is(err, lockapi.CodeCompacted):
+			// The events are no longer kept. A key may be as it was; else answer at
+			// once, with a valid index.
+			if w.After, err = x.unchangedSince(b); err != nil || w.After == 0 {
+				return err
+			}
+		case err != nil:
+			return err
+		case len(found) == 0 && !time.Now().Before(until):
+			return nil
+		case len(found) == 0 && !stale:
+			err = x.hasContact()
+		case slices.ContainsFunc(found, func(e lockapi.CellEvent) bool { return e.Type != lockapi.EventMasterChanged }):
+			return nil
 		}
 	}
-	if errors.Is(err, lockapi.CodeCompacted) {
-		return nil // answer at once, with a valid index
+}
+
+// contactEvery is the interval in which a blocking query checks that its replica
+// has contact with a master, and mostSilence how long it may have none. Consul's
+// queries break with the connection to the leader: a client that only watches its
+// lock would else learn of the loss when its wait is over.
+const contactEvery, mostSilence = 5 * time.Second, 10 * time.Second
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
 	}
-	return err
+	return a
+}
+
+// hasContact returns an error if this replica has had no contact with a master for
+// too long.
+func (x *exchange) hasContact() error {
+	if x.master.Known().Self {
+		return nil
+	}
+	if silent := time.Duration(x.master.View().Own.LastContactMS) * time.Millisecond; silent > mostSilence {
+		return lockapi.Errorf(lockapi.CodeNoMaster, "this replica has had no contact with a master for %v", silent.Round(time.Second))
+	}
+	return nil
+}
+
+// unchangedSince returns a revision of this replica's own state up to which the key
+// of a query has not changed since the query's index; 0 if it has changed, or that
+// is unknown.
+func (x *exchange) unchangedSince(b *consul.Watch) (uint64, error) {
+	if b.Path == "" {
+		return 0, nil
+	}
+	answer, out, err := x.do(x.ctx(), true, &lockapi.GetKey{Path: b.Path})
+	if err != nil {
+		return 0, err
+	}
+	if keys, _ := answer.([]lockapi.Key); len(keys) == 1 && keys[0].ModifyIndex <= b.After && out.Revision > b.After {
+		return out.Revision, nil
+	}
+	return 0, nil
 }
 
 // plain turns another replica's problem document into an error as Consul's

@@ -62,7 +62,7 @@ func (x *exchange) sends() bool {
 	if x.call.Keeps {
 		return x.sent.Enter(1)
 	}
-	return x.sent.EnterBelow(1, peers.KeptFree) || x.conns.Yield(&x.call, gate.CallsOnly) && x.sent.Add(1)
+	return x.sent.EnterBelow(1, peers.KeptFree) || !x.isStranger() && x.conns.Yield(&x.call, gate.CallsOnly) && x.sent.Add(1)
 }
 
 // conclude passes the master's answer to the caller, good or bad, unless another

@@ -37,6 +37,13 @@ func (x *exchange) Principal(met gate.Names) string {
 	return name
 }
 
+// isStranger reports whether the call has a token that this replica does not
+// know. It may be new, so another replica may accept it.
+func (x *exchange) isStranger() bool {
+	return x.secret != nil && !x.broke && x.master != nil &&
+		x.master.Authorize(&master.Caller{Secret: x.secret, Ask: master.Ask{Right: master.AnyCaller}}) != nil
+}
+
 // Source returns the network of the caller.
 func (x *exchange) Source() gate.Source {
 	at, err := netip.ParseAddrPort(x.remote())
@@ -53,7 +60,7 @@ var keepalives = []string{patternKeepalive, lockapi.RouteKeepalives, consul.Pref
 // keepalive without a place does not wait. No call is displaced for a caller
 // without any rights.
 func (x *exchange) takePlace(r *route) error {
-	if x.localRefusal() != nil {
+	if x.localRefusal() != nil || x.isStranger() {
 		return cmp.Or(x.mastersRefusal(lockapi.CodeTooMany), errNoConnection(x))
 	}
 	x.call.Keeps = slices.Contains(keepalives, r.pattern)

@@ -95,6 +95,8 @@ type Options struct {
 	Tracer trace.Tracer
 	// Browsers defines which web pages may call. The server sets its Named.
 	Browsers browser.Settings
+	// DoorLoopback is Loopback for the door for Consul's clients.
+	DoorLoopback bool
 
 	// ForwardTimeout bounds the search for a master that accepts a call. The
 	// call's own wait_ms bounds how long the master then holds it.
@@ -156,6 +158,8 @@ type Server struct {
 	// as processors, so that Raft and other calls always find one.
 	lists    chan struct{}
 	browsers *browser.Policy
+	// doorBrowsers is the policy of the door, which has a listener of its own.
+	doorBrowsers *browser.Policy
 	api      *front
 	door     *front               // for Consul's clients
 	calls    *http.Server         // calls of other members
@@ -205,6 +209,9 @@ func New(opts Options) *Server {
 	s.streams = stream.New(s.stopping, s.metrics.eventsTold.Add, maxUnreadBytes)
 	s.opts.Browsers.Named = s.isMember // members added later, too
 	s.browsers = browser.New(s.opts.Browsers)
+	atDoor := s.opts.Browsers
+	atDoor.Loopback = s.opts.DoorLoopback
+	s.doorBrowsers = browser.New(atDoor)
 	s.calls = s.newCalls()
 	s.api = s.newFront(routes, errNoRoute, routes.maxBody, func(*http.Request) {})
 	s.door = s.newFront(doorRoutes, errNoDoor, maxDoorBody, prepareForDoor)

@@ -22,6 +22,10 @@ func browsers(c *config.Config, at net.Addr) browser.Settings {
 		o, _ := browser.Parse(site) // package config has checked it
 		allowed = append(allowed, o)
 	}
+	return browser.Settings{Allowed: allowed, Names: names, Loopback: isLoopback(at)}
+}
+
+func isLoopback(at net.Addr) bool {
 	tcp, ok := at.(*net.TCPAddr)
-	return browser.Settings{Allowed: allowed, Names: names, Loopback: ok && tcp.IP.IsLoopback()}
+	return ok && tcp.IP.IsLoopback()
 }

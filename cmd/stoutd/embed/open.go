@@ -66,7 +66,7 @@ func (r *Replica) open(ctx, running context.Context) (err error) {
 	r.server = server.New(server.Options{Standby: r.standby, Logger: r.log, LogBlocked: r.lines.Blocked, Checksum: r.checksum, Metrics: r.metrics(),
 		Clock: boottime.Now, Drift: lease.Drift(c.ClockDrift),
 		MaxConnections: r.connections, MaxWatchers: int(min(c.MaxWatchers, math.MaxInt32)),
-		MaxAnonymousWatchers: int(min(c.MaxAnonymousWatchers, math.MaxInt32)), Browsers: browsers(c, r.listener.Addr()),
+		MaxAnonymousWatchers: int(min(c.MaxAnonymousWatchers, math.MaxInt32)), Browsers: browsers(c, r.listener.Addr()), DoorLoopback: r.consul != nil && isLoopback(r.consul.Addr()),
 		TLS: r.security.serverTLS(c), JWTs: r.security.jwts, Certificates: c.APIClientAuth != config.ClientAuthNone, CertificatePrefix: c.CertificatePrefix,
 		BreakGlass: breakGlass, EnableSecret: newEnableSecret(r.dataDir, r.log), PublicMetrics: c.PublicMetrics,
 		Audit: r.audit, AuditChanges: c.AuditChanges, Tracer: spans})

@@ -114,6 +114,9 @@ func (p Principal) mayAdopt(s *state.State, session string) bool {
 		if hold != nil && !may(access.Lock, hold.Path) || wait != nil && !may(access.Lock, wait.Path) {
 			return false
 		}
+		if hold != nil && hold.Key == state.KeyDeleted && !may(access.Write, hold.Path) {
+			return false // its file ends with it
+		}
 	}
 	for f := range s.Ephemeral(session) {
 		if !may(access.Write, f.Path) {

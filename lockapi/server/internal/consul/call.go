@@ -106,7 +106,7 @@ var Endpoints = []endpoint{
 	{http.MethodDelete, "/v1/kv/", []string{"recurse", "cas"}, false, parseDelete},
 	{http.MethodPut, "/v1/txn", nil, false, parseTxn},
 	{http.MethodPut, "/v1/session/create", nil, false, parseCreate},
-	{http.MethodPut, "/v1/session/destroy/", nil, false, ofSession(true, destroy)},
+	{http.MethodPut, PathDestroy, nil, false, ofSession(true, destroy)},
 	{http.MethodPut, "/v1/session/renew/", nil, false, ofSession(true, renew)},
 	{http.MethodGet, "/v1/session/info/", nil, false, ofSession(false, info)},
 	{http.MethodGet, "/v1/session/node/", nil, false, parseNodeSessions},
@@ -119,6 +119,9 @@ var Endpoints = []endpoint{
 	{http.MethodGet, "/v1/catalog/datacenters", nil, false, aboutCell(func(*Cell) any { return []string{Datacenter} })},
 	{http.MethodGet, "/v1/health/node/", nil, true, parseHealth},
 }
+
+// PathDestroy is the endpoint that ends a session, also another principal's.
+const PathDestroy = "/v1/session/destroy/"
 
 // common has the parameters of every request. The server has removed token.
 var common = []string{"dc", "stale", "consistent", "pretty", "ns", "partition"}
