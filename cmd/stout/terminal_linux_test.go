@@ -130,7 +130,7 @@ func TestTerminalStopWithoutAShell(t *testing.T) {
 // it continues without its lock.
 func TestTerminalStopInAPipeline(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "n")
-	script := `stout lock /a --ttl 1s -- sh -c 'echo going; while :; do echo >> ` + file + `; sleep 0.01; done' | cat
+	script := `stout lock /a --ttl 1s -- sh -c 'echo >> ` + file + `; echo going; while :; do echo >> ` + file + `; sleep 0.01; done' | cat
 sleep 1; wc -c < ` + file + `; sleep 0.3; wc -c < ` + file + `; fg; echo over`
 	shown, state := onTerminalOf(t, startCell(t), "going", "\x1a", "bash", "--norc", "-mc", script)
 	sizes := regexp.MustCompile(`(?m)^(\d+)\r?$`).FindAllStringSubmatch(shown, -1)

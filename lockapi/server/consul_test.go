@@ -383,6 +383,36 @@ func TestConsulBlockingQueries(t *testing.T) {
 	})
 }
 
+// TestConsulIndexOfAnOldKey: the index of a key that has not changed for long
+// waits, although the events after it are no longer kept.
+func TestConsulIndexOfAnOldKey(t *testing.T) {
+	withDoor(t, func(t *testing.T, a *doorAudience) {
+		a.ask("PUT", "kv/a", "1")
+		at := a.index(t, "kv/a")
+		for i := range 1100 { // the events of 1000 are kept
+			a.ask("PUT", "kv/b", strconv.Itoa(i))
+		}
+		key := a.waits(t, 1, "kv/a?raw", at, time.Minute)
+		tree := a.waits(t, 1, "kv/a?recurse", at, time.Minute)
+		if key.Load() != 0 || tree.Load() != 1 {
+			t.Errorf("answered are %d of the key, %d of the tree", key.Load(), tree.Load())
+		}
+		for i := range 1100 {
+			a.ask("PUT", "kv/b", strconv.Itoa(i))
+		}
+		if synctest.Wait(); key.Load() != 0 {
+			t.Error("changes beside it answered the query")
+		}
+		a.ask("PUT", "kv/a", "2")
+		if synctest.Wait(); key.Load() != 1 {
+			t.Error("a change did not answer the query")
+		}
+		if a.waits(t, 1, "kv/a?raw", at, time.Minute).Load() != 1 {
+			t.Error("a change before the query did not answer it at once")
+		}
+	})
+}
+
 // TestConsulIndexOfAnotherCell: an index that the cell has not reached is
 // answered at once, with the present one.
 func TestConsulIndexOfAnotherCell(t *testing.T) {
@@ -627,6 +657,18 @@ func TestConsulTokens(t *testing.T) {
 		if r := call(t, test.method, door+test.path, "", test.headers...); r.status != test.status || r.status == 403 && !strings.HasPrefix(r.body, "Permission denied") {
 			t.Errorf("%s %s %v: %d %s, want %d", test.method, test.path, test.headers, r.status, r.body, test.status)
 		}
+	}
+	// A rule that names anonymous opens nothing about the cell.
+	call(t, "PUT", url+lockapi.RouteRules+"/open", `{"read":["anonymous"]}`, asRoot...).wantStatus(t, 200)
+	call(t, "GET", door+"kv/open/x", "").wantStatus(t, 404)
+	for _, path := range []string{"agent/self", "agent/members", "status/leader", "status/peers", "catalog/nodes"} {
+		call(t, "GET", door+path, "").wantStatus(t, 403)
+		call(t, "GET", door+path, "", "X-Consul-Token", a.Token).wantStatus(t, 200)
+	}
+	// Who only writes does not learn who holds a lock.
+	call(t, "PUT", url+lockapi.RouteRules+"/blind", `{"write":["user:a"]}`, asRoot...).wantStatus(t, 200)
+	if r := call(t, "PUT", door+"txn", `[{"KV":{"Verb":"set","Key":"blind/x","Value":"eA=="}}]`, "X-Consul-Token", a.Token); r.status != 200 || r.body != `{"Results":[],"Errors":null}` {
+		t.Errorf("a write without the right to read: %d %s", r.status, r.body)
 	}
 	call(t, "PUT", door+"kv/app/x", "v", "X-Consul-Token", a.Token)
 	call(t, "PUT", door+"kv/other", "v", asRoot...)

@@ -16,7 +16,7 @@ var faults = []struct {
 	{"no sync of the data directory's name", overlay.Edit{File: "replica/disk/disk.go",
 		Old: "\t\tabove := filepath.Dir(dir)\n", New: "\t\tabove := dir\n"}},
 	{"a snapshot recorded before it is finished", overlay.Edit{File: "replica/snapshots/snapshots.go",
-		Old: "\tif err := s.SnapshotSink.Close(); err != nil {\n\t\treturn err\n\t}\n\treturn s.done()",
+		Old: "\tif err := s.SnapshotSink.Close(); err != nil {\n\t\treturn errors.Join(err, s.discard())\n\t}\n\treturn s.done()",
 		New: "\tif err := s.done(); err != nil {\n\t\treturn err\n\t}\n\treturn s.SnapshotSink.Close()"}},
 	{"no sync of the directory of a snapshot", overlay.Edit{File: "replica/snapshots/snapshots.go",
 		Old: "\treturn disk.SyncDir(dir)\n", New: "\treturn nil\n"}},

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -237,4 +239,61 @@ func TestStopAfterAFault(t *testing.T) {
 	again := start(t, c)
 	ready(t, again)
 	stop(t, again)
+}
+
+// TestEachListenerHasItsOwnHosts: on loopback only the names of the API are
+// accepted, at the API and at the door by their own addresses.
+func TestEachListenerHasItsOwnHosts(t *testing.T) {
+	for _, test := range []struct {
+		api, door           string
+		apiStatus, doorCode int
+	}{
+		{"127.0.0.1", "0.0.0.0", http.StatusForbidden, http.StatusOK},
+		{"0.0.0.0", "127.0.0.1", http.StatusOK, http.StatusForbidden},
+	} {
+		c := cellOf(t, 1)[0]
+		_, port, _ := net.SplitHostPort(c.APIListen)
+		c.APIListen, c.ConsulListen = test.api+":"+port, test.door+":0"
+		r := start(t, c)
+		ready(t, r)
+		if _, err := r.Master(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for at, want := range map[string]int{"http://127.0.0.1:" + port + "/v1/cell": test.apiStatus, "http://127.0.0.1:" + portOf(r.consul) + "/v1/status/leader": test.doorCode} {
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Host = "stout.example:8500"
+			resp, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("api at %s, door at %s: %s: %d, want %d", test.api, test.door, at, resp.StatusCode, want)
+			}
+		}
+		stop(t, r)
+	}
+}
+
+func portOf(l net.Listener) string { return fmt.Sprint(l.Addr().(*net.TCPAddr).Port) }
+
+// TestEndBeforeMembership: who waits for a replica that ends before it is a member
+// gets an error.
+func TestEndBeforeMembership(t *testing.T) {
+	r := start(t, cellOf(t, 3)[0])
+	waited := make(chan error, 1)
+	go func() {
+		_, err := r.Master(context.Background())
+		waited <- err
+	}()
+	stop(t, r)
+	if err := <-waited; err == nil {
+		t.Error("it has a master")
+	}
+	if is, err := r.Status(t.Context()); err == nil {
+		t.Errorf("its status is %q", is)
+	}
 }
