@@ -158,7 +158,7 @@ func TestAnyCellWithLowerNumbers(t *testing.T) {
 	})
 }
 
-// exchanged is the network of a client whose cell is exchanged for another one.
+// exchanged is a client's network, in which another cell takes the first one's place.
 type exchanged struct {
 	now      atomic.Bool
 	one, two http.RoundTripper

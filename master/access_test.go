@@ -339,7 +339,7 @@ func TestAdoptionOfFiles(t *testing.T) {
 	})
 }
 
-// TestAdoptionOfAKey: a session whose hold deletes its key at the end is adopted
+// TestAdoptionOfAKey: a session with a hold that deletes its key at the end is adopted
 // only by a principal that may also write the key.
 func TestAdoptionOfAKey(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {

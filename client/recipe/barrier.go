@@ -35,7 +35,7 @@ func Await(ctx context.Context, c *client.Client, path string) error {
 		case err != nil || file == nil:
 			return err
 		case up != 0 && file.Instance != up:
-			return nil // it fell meanwhile; the events of that are no longer kept
+			return nil // it fell meanwhile, and those events are no longer kept
 		}
 		up = file.Instance
 	}

@@ -665,7 +665,7 @@ func TestConsulTokens(t *testing.T) {
 		call(t, "GET", door+path, "").wantStatus(t, 403)
 		call(t, "GET", door+path, "", "X-Consul-Token", a.Token).wantStatus(t, 200)
 	}
-	// Who only writes does not learn who holds a lock.
+	// A caller that may only write does not learn the holder of a lock.
 	call(t, "PUT", url+lockapi.RouteRules+"/blind", `{"write":["user:a"]}`, asRoot...).wantStatus(t, 200)
 	if r := call(t, "PUT", door+"txn", `[{"KV":{"Verb":"set","Key":"blind/x","Value":"eA=="}}]`, "X-Consul-Token", a.Token); r.status != 200 || r.body != `{"Results":[],"Errors":null}` {
 		t.Errorf("a write without the right to read: %d %s", r.status, r.body)

@@ -280,8 +280,8 @@ func TestEachListenerHasItsOwnHosts(t *testing.T) {
 
 func portOf(l net.Listener) string { return fmt.Sprint(l.Addr().(*net.TCPAddr).Port) }
 
-// TestEndBeforeMembership: who waits for a replica that ends before it is a member
-// gets an error.
+// TestEndBeforeMembership: a caller that waits for a replica gets an error if it ends
+// before it is a member.
 func TestEndBeforeMembership(t *testing.T) {
 	r := start(t, cellOf(t, 3)[0])
 	waited := make(chan error, 1)

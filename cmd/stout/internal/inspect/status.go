@@ -234,7 +234,7 @@ func (c *showStatus) refresh(ctx context.Context, show func(context.Context) err
 	first := true
 	return again(ctx, func() error {
 		var picture bytes.Buffer
-		c.UI.Measure()
+		c.UI.UpdateWidth()
 		c.UI.Out.To, c.UI.Err.To = &picture, &picture
 		if err := show(ctx); err != nil {
 			picture.WriteString("\n")

@@ -87,7 +87,7 @@ func NewUI(s Streams, json, quiet, noColour bool) *UI {
 		u.Width, _, _ = term.GetSize(int(s.Stdout.Fd())) // 0 without a terminal
 		u.ErrWidth, _, _ = term.GetSize(int(s.Stderr.Fd()))
 	}
-	u.Measure()
+	u.UpdateWidth()
 	u.Screen = term.IsTerminal(int(s.Stdout.Fd()))
 	u.Live = term.IsTerminal(int(s.Stderr.Fd()))
 	u.Out = NewStream(s.Answers, format.Profile(u.Screen && !noColour))
@@ -96,8 +96,8 @@ func NewUI(s Streams, json, quiet, noColour bool) *UI {
 	return u
 }
 
-// Measure reads the widths of the terminals, which may have been resized.
-func (u *UI) Measure() {
+// UpdateWidth reads the widths of the terminals, which may have been resized.
+func (u *UI) UpdateWidth() {
 	if u.measure != nil {
 		u.measure()
 	}
@@ -192,7 +192,7 @@ func (u *UI) Progress(kind, text string) {
 	switch {
 	case u.Quiet:
 	case u.Live && text != "":
-		u.Measure()
+		u.UpdateWidth()
 		line := "stout: " + safetext.Line(text)
 		if u.ErrWidth > len("^C")+1 { // the echo of Ctrl-C would wrap the line
 			line = format.Truncate(line, u.ErrWidth-len("^C")-1)
