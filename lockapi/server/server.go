@@ -160,16 +160,16 @@ type Server struct {
 	browsers *browser.Policy
 	// doorBrowsers is the policy of the door, which has a listener of its own.
 	doorBrowsers *browser.Policy
-	api      *front
-	door     *front               // for Consul's clients
-	calls    *http.Server         // calls of other members
-	served   gate.Capacity        // for calls of other members
-	half     gate.Capacity        // for bytes of their incomplete requests
-	unread   gate.Capacity        // for bytes of unread replies to them
-	sent     gate.Capacity        // for calls sent to other members
-	shared   peers.Reads[readKey] // of blocking queries
-	watched  *peers.Watch         // of calls sent to other members
-	watching gate.Capacity        // for calls that wait for events, streams and others
+	api          *front
+	door         *front               // for Consul's clients
+	calls        *http.Server         // calls of other members
+	served       gate.Capacity        // for calls of other members
+	half         gate.Capacity        // for bytes of their incomplete requests
+	unread       gate.Capacity        // for bytes of unread replies to them
+	sent         gate.Capacity        // for calls sent to other members
+	shared       peers.Reads[readKey] // of blocking queries
+	watched      *peers.Watch         // of calls sent to other members
+	watching     gate.Capacity        // for calls that wait for events, streams and others
 	// strangers counts such calls without a credential while access control is
 	// on.
 	strangers gate.Counts[gate.Source]
