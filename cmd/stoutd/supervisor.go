@@ -25,6 +25,7 @@ type supervisor struct {
 
 	look    atomic.Pointer[look]
 	unready atomic.Bool // the process is ready, and could not report it yet
+	ends    atomic.Bool
 }
 
 // look returns a line for people about what the process does. It fails or hangs if
@@ -111,7 +112,7 @@ func (s *supervisor) begin(ctx context.Context) {
 			s.log.Error().Err(err).Dur("waited_ms", s.bound).Msg("the watchdog is not fed")
 			continue
 		}
-		if s.unready.Load() {
+		if s.unready.Load() && !s.ends.Load() {
 			s.unready.Store(!s.tell(daemon.SdNotifyReady))
 		}
 		if status != sent && s.tell("STATUS="+status) {
@@ -158,6 +159,9 @@ func (s *supervisor) ready(l look) {
 }
 
 // stopping reports that the process ends.
-func (s *supervisor) stopping() { s.tell(daemon.SdNotifyStopping) }
+func (s *supervisor) stopping() {
+	s.ends.Store(true)
+	s.tell(daemon.SdNotifyStopping)
+}
 
 func (s *supervisor) see(l look) { s.look.Store(&l) }

@@ -39,10 +39,12 @@ func TestSupervisorThatDoesNotRead(t *testing.T) {
 	socket := notifySocket(t)
 	s := newSupervisor(zerolog.New(io.Discard))
 	s.every = time.Millisecond
-	for s.notify("STATUS=full") == nil {
+	full := func() {
+		for s.notify("STATUS=full") == nil {
+		}
 	}
+	full()
 	s.ready(func(context.Context) (string, error) { return "serving", nil })
-	s.stopping()
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})
 	go func() { defer close(begun); s.begin(ctx) }()
@@ -57,6 +59,8 @@ func TestSupervisorThatDoesNotRead(t *testing.T) {
 	}
 	cancel()
 	<-begun
+	full()
+	s.stopping()
 }
 
 // TestHangupAtAnyTime: SIGHUP does not end a process that does not serve yet, and

@@ -366,9 +366,7 @@ func (l *Log) openAgain() {
 		l.logger.Error().Err(err).Msg("the audit log cannot be reopened; the open file stays in use")
 		return
 	}
-	if _, rotates := l.sink.(*rotating); !rotates { // that one does not look at the end of the file
-		l.torn = false
-	}
+	l.torn = l.torn && !l.sink.EndsLines()
 	l.logger.Info().Msg("the audit log was reopened")
 	if l.Err() != nil {
 		_ = l.write(nil)

@@ -50,7 +50,8 @@ func (d *disk) Write(p []byte) (int, error) {
 	return d.got.Write(p)
 }
 
-func (d *disk) Reopen() error { d.reopens++; return nil }
+func (d *disk) Reopen() error   { d.reopens++; return nil }
+func (d *disk) EndsLines() bool { return false }
 func (d *disk) Close() error  { d.closed = true; return nil }
 
 func (d *disk) set(room int) {

@@ -18,6 +18,8 @@ type Sink interface {
 	// Reopen opens the destination again by its name. If that fails, the open
 	// one stays in use.
 	Reopen() error
+	// EndsLines reports whether Reopen ends a line that was written in part.
+	EndsLines() bool
 }
 
 const fileMode = 0o600
@@ -172,6 +174,8 @@ func (f *file) Write(p []byte) (int, error) {
 	return n, err
 }
 
+func (f *file) EndsLines() bool { return !f.stream }
+
 func (f *file) Close() error {
 	if f.open == nil {
 		return nil
@@ -204,6 +208,8 @@ func (r *rotating) Reopen() error {
 	return err
 }
 
+func (r *rotating) EndsLines() bool { return false }
+
 func (r *rotating) Close() error { return r.to.Close() }
 
 // Writer returns a Sink for an open writer, which it does not close.
@@ -211,5 +217,6 @@ func Writer(w io.Writer) Sink { return writer{w} }
 
 type writer struct{ io.Writer }
 
-func (writer) Reopen() error { return nil }
-func (writer) Close() error  { return nil }
+func (writer) Reopen() error   { return nil }
+func (writer) EndsLines() bool { return false }
+func (writer) Close() error    { return nil }

@@ -61,6 +61,7 @@ class Watch:
         self._at: Optional[Endpoint] = None
         self._compacted: Dict[str, int] = {}  # revisions of replicas that do not keep the next events
         self._renewals = 0  # tries with another credential since the last event
+        self._silent: Set[str] = set()  # replicas with streams that failed
         self._useless: Set[str] = set()  # replicas with answers that failed a check or were refusals
 
     @property
@@ -88,6 +89,7 @@ class Watch:
                 try:
                     yield from self._stream(at)
                 except NoAnswer as e:
+                    self._silent.add(at.base)
                     if e.sent:  # only this stream may have failed
                         self._cell._look(5.0)
                     else:
@@ -109,8 +111,11 @@ class Watch:
         at = next((i for i, e in enumerate(known) if e is self._at), -1)
         turn = [known[(at + 1 + i) % len(known)] for i in range(len(known))]
         return min(
-            turn, key=lambda e: (e.base in self._compacted or e.base in self._useless, e.is_bad(), e is self._at)
+            turn, key=lambda e: (e.base in self._compacted or e.base in self._useless, self._fails(e), e is self._at)
         )
+
+    def _fails(self, at: Endpoint) -> bool:
+        return at.base in self._silent or at.is_bad()
 
     def _stream(self, at: Endpoint) -> Iterator[Event]:
         cell = self._cell
@@ -172,6 +177,7 @@ class Watch:
         self._after = revision
         self._compacted.clear()
         self._useless.clear()
+        self._silent.clear()
         self._renewals = 0
 
     def _check_ready(self, at: Endpoint) -> None:
@@ -200,7 +206,7 @@ class Watch:
                 e = again
         if isinstance(e, OtherCell) or e.code in ("unauthenticated", "permission_denied", "internal", "not_found"):
             self._useless.add(at.base)
-            if all(x.base in self._useless or x.is_bad() for x in self._cell.endpoints()):
+            if all(x.base in self._useless or self._fails(x) for x in self._cell.endpoints()):
                 raise e
             return None
         raise e
@@ -213,7 +219,7 @@ class Watch:
         assert self._at is not None
         if revision >= 0:
             self._compacted[self._at.base] = revision
-        if not self._compacted or not all(e.base in self._compacted or e.is_bad() for e in self._cell.endpoints()):
+        if not self._compacted or not all(e.base in self._compacted or self._fails(e) for e in self._cell.endpoints()):
             return None
         revision = max(self._compacted.values())
         self._compacted.clear()

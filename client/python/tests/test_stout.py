@@ -409,9 +409,26 @@ class WatchTest(unittest.TestCase):
         (at,) = w._cell.endpoints()
         tries = iter([_http.NoAnswer("http://a:1", OSError("cut"), True), _http.CutOff()])
         stream = mock.patch.object(w, "_stream", side_effect=lambda _: (_ for _ in ()).throw(next(tries)))
-        with stream, mock.patch.object(at, "failed") as failed, mock.patch.object(w._cut, "pause"):
+        look = mock.patch.object(w._cell, "_look")
+        with stream, look, mock.patch.object(at, "failed") as failed, mock.patch.object(w._cut, "pause"):
             self.assertEqual(list(w), [])
             failed.assert_not_called()
+
+    def test_a_silent_replica_hides_no_gap(self):
+        w = self.watch(["http://a:1", "http://b:2"])
+        gone = errors.error("compacted", "", {"revision": 9, "oldest": 5})
+        asked = []
+
+        def stream(at):
+            asked.append(at.base)
+            if len(asked) > 9:
+                raise _http.CutOff()
+            raise _http.NoAnswer(at.base, OSError("silent"), True) if at.base == "http://a:1" else gone
+            yield
+
+        look, wait = mock.patch.object(w._cell, "_look"), mock.patch.object(w._cut, "pause")
+        with mock.patch.object(w, "_stream", stream), look, wait:
+            self.assertEqual([e.type for e in w][:1], ["compacted"])
 
     def test_close_ends_the_iteration(self):
         w = self.watch(["http://127.0.0.1:1"])

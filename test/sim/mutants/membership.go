@@ -44,7 +44,7 @@ func membership() []Mutant {
 			overlay.Edit{File: change, Old: "t.change(ctx, now.Index, membership.AddNonvoter, membership.MemberStatus{", New: "t.change(ctx, now.Index, membership.MakeVoter, membership.MemberStatus{"}},
 		{"vote-before-it-runs", section, "a replica gets its vote when it has caught up",
 			"an added replica does not start",
-			overlay.Edit{File: round, Old: "|| !m.well || m.card.Applied+MaxLag < v.applied {", New: "{"}},
+			overlay.Edit{File: round, Old: "|| !m.well || m.behind > MaxLag {", New: "{"}},
 		{"nonvoter-gets-a-vote", section, "a member that is to stay without a vote stays so",
 			"a replica is added to stay without a vote",
 			overlay.Edit{File: round, Old: "return !s.Voter && !put.Stays", New: "return !s.Voter && (put.Stays || !put.Stays)"}},

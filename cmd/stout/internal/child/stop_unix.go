@@ -9,15 +9,11 @@ import (
 )
 
 // MayStop reports whether a shell in the same session could continue a stopped
-// program. If this process is the only one on a terminal, as with ssh -t, it must
-// not stop, because no shell would continue it.
+// program. A shell with job control starts each job in a group of its own. If this
+// process is in the group of the session's leader, as with ssh -t or in a container,
+// it must not stop, because no shell would continue it.
 func MayStop() bool {
-	parent := os.Getppid()
-	session, err := unix.Getsid(parent)
-	mine, failed := unix.Getsid(0)
-	if err != nil || failed != nil || session != mine {
-		return false
-	}
-	group, err := unix.Getpgid(parent)
-	return err == nil && (group != unix.Getpgrp() || parent != session)
+	own, err := unix.Getsid(0)
+	parent, failed := unix.Getsid(os.Getppid())
+	return err == nil && failed == nil && own == parent && unix.Getpgrp() != own
 }
