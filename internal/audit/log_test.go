@@ -52,7 +52,7 @@ func (d *disk) Write(p []byte) (int, error) {
 
 func (d *disk) Reopen() error   { d.reopens++; return nil }
 func (d *disk) EndsLines() bool { return false }
-func (d *disk) Close() error  { d.closed = true; return nil }
+func (d *disk) Close() error    { d.closed = true; return nil }
 
 func (d *disk) set(room int) {
 	d.mu.Lock()
