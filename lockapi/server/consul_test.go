@@ -383,36 +383,6 @@ func TestConsulBlockingQueries(t *testing.T) {
 	})
 }
 
-// TestConsulIndexOfAnOldKey: the index of a key that has not changed for long
-// waits, although the events after it are no longer kept.
-func TestConsulIndexOfAnOldKey(t *testing.T) {
-	withDoor(t, func(t *testing.T, a *doorAudience) {
-		a.ask("PUT", "kv/a", "1")
-		at := a.index(t, "kv/a")
-		for i := range 1100 { // the events of 1000 are kept
-			a.ask("PUT", "kv/b", strconv.Itoa(i))
-		}
-		key := a.waits(t, 1, "kv/a?raw", at, time.Minute)
-		tree := a.waits(t, 1, "kv/a?recurse", at, time.Minute)
-		if key.Load() != 0 || tree.Load() != 1 {
-			t.Errorf("answered are %d of the key, %d of the tree", key.Load(), tree.Load())
-		}
-		for i := range 1100 {
-			a.ask("PUT", "kv/b", strconv.Itoa(i))
-		}
-		if synctest.Wait(); key.Load() != 0 {
-			t.Error("changes beside it answered the query")
-		}
-		a.ask("PUT", "kv/a", "2")
-		if synctest.Wait(); key.Load() != 1 {
-			t.Error("a change did not answer the query")
-		}
-		if a.waits(t, 1, "kv/a?raw", at, time.Minute).Load() != 1 {
-			t.Error("a change before the query did not answer it at once")
-		}
-	})
-}
-
 // TestConsulIndexOfAnotherCell: an index that the cell has not reached is
 // answered at once, with the present one.
 func TestConsulIndexOfAnotherCell(t *testing.T) {
