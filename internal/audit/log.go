@@ -118,9 +118,9 @@ func (l *Log) Note(r Record) {
 	default:
 		l.lost.Add(1)
 		l.dropped.Add(1)
-		if l.isStuck() {
-			l.warn(l.hangs())
-		}
+	}
+	if l.isStuck() {
+		l.warn(l.hangs())
 	}
 }
 
