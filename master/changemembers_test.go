@@ -240,6 +240,7 @@ func TestUndecided(t *testing.T) {
 			r.ID, r.Directory, r.RaftAddr, r.URL = "r5", newDirectory, "r5:7201", "http://r5"
 		})},
 		"removed":           {removing("r3", lockapi.RemoveMemberRequest{}), removing("r3", lockapi.RemoveMemberRequest{})},
+		"replaced":          {replacing("r3", replaceBy(newDirectory)), replacing("r3", replaceBy(newDirectory))},
 		"removed, then set": {removing("r3", lockapi.RemoveMemberRequest{}), setting("r3", lockapi.SetMemberRequest{URL: text("http://moved")})},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ type supervisor struct {
 
 	look    atomic.Pointer[look]
 	unready atomic.Bool // the process is ready, and could not report it yet
-	ends    atomic.Bool
+	ends    atomic.Bool // stopping was called: it must not be ready after that
 }
 
 // look returns a line for people about what the process does. It fails or hangs if

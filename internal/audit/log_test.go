@@ -50,6 +50,13 @@ func (d *disk) Write(p []byte) (int, error) {
 	return d.got.Write(p)
 }
 
+// hang makes writes wait until hangs is closed.
+func (d *disk) hang() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hangs = make(chan struct{})
+}
+
 func (d *disk) Reopen() error   { d.reopens++; return nil }
 func (d *disk) EndsLines() bool { return false }
 func (d *disk) Close() error    { d.closed = true; return nil }
@@ -227,9 +234,7 @@ func TestHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
 		l, _ := begin(t, d, true)
-		d.mu.Lock()
-		d.hangs = make(chan struct{})
-		d.mu.Unlock()
+		d.hang()
 		began := time.Now()
 		for range 3 * mostQueued {
 			l.Note(by("a"))
@@ -260,9 +265,7 @@ func TestHangingDiskThatNobodyWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
 		l, log := begin(t, d, false)
-		d.mu.Lock()
-		d.hangs = make(chan struct{})
-		d.mu.Unlock()
+		d.hang()
 		for range 3 * mostQueued {
 			l.Note(by("a"))
 		}
@@ -293,9 +296,7 @@ func TestLateLine(t *testing.T) {
 		d := &disk{room: -1}
 		l, _ := begin(t, d, true)
 		for range 20 { // the disk answers just when the patience is over
-			d.mu.Lock()
-			d.hangs = make(chan struct{})
-			d.mu.Unlock()
+			d.hang()
 			time.AfterFunc(patience, func() {
 				d.mu.Lock()
 				defer d.mu.Unlock()

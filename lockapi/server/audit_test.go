@@ -279,6 +279,25 @@ func TestAuditRequired(t *testing.T) {
 	}
 }
 
+// TestAuditOfAForcedEndAtTheDoor: the end of another principal's session has a line
+// also through Consul's door, without audit-changes. The end of an own one has none.
+func TestAuditOfAForcedEndAtTheDoor(t *testing.T) {
+	w := new(tape)
+	s := startSecured(t, taped(t, w, false, false))
+	door := startDoor(t, s.server)
+	of := s.session(t, "locker")
+	destroy := func(as, id string) reply {
+		return call(t, "PUT", door+"session/destroy/"+id, "", "Authorization", "Bearer "+s.tokens[as])
+	}
+	lines := w.linesOf(t, destroy("operator", of).wantStatus(t, 200), 1)
+	if want := "user:operator token PUT /consul/v1/session/destroy/{name}  200"; len(lines) != 1 || !strings.HasPrefix(lines[0].String(), want) {
+		t.Errorf("%v; want %s", lines, want)
+	}
+	if own := destroy("locker", s.session(t, "locker")).wantStatus(t, 200); own.header.Get(lockapi.HeaderRequestID) != "" {
+		t.Error("the end of an own session has a line")
+	}
+}
+
 // TestAuditOfAdoption: the adoption of a session by a principal has a line,
 // even by a keepalive. The next call has none.
 func TestAuditOfAdoption(t *testing.T) {

@@ -9,10 +9,14 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
@@ -446,6 +450,54 @@ func TestKeepalivesFindAPlace(t *testing.T) {
 				ended(t, waiting[0])
 			}
 		})
+	}
+}
+
+// TestStrangerDisplacesNobody: while every connection has a waiting call, a call
+// with a token that the cell does not know ends none of them, even a keepalive.
+func TestStrangerDisplacesNobody(t *testing.T) {
+	s := &secured{tokens: map[string]string{"root": secretOf("root")}}
+	n := &node{registry: prometheus.NewRegistry()}
+	url, log, _ := startOneLog(t, func(o *server.Options) { o.MaxConnections, o.Registry = 3, n.registry })
+	s.url = url
+	s.secure(t)
+	holder := s.session(t, "locker")
+	s.call(t, "locker", "PUT", "/v1/locks/p/l", `{"session":"`+holder+`"}`).wantStatus(t, 200)
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	ctx, stop := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer stop()
+	send := func(ctx context.Context, method, path, body, token string) int {
+		q, err := http.NewRequestWithContext(ctx, method, url+path, strings.NewReader(body))
+		must(t, err)
+		q.Header.Set("Authorization", "Bearer "+token)
+		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(q)
+		if err != nil {
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for i := range 3 {
+		body := fmt.Sprintf(`{"session":%q,"handle":"h%d","wait_ms":600000}`, holder, i)
+		waiting.Go(func() { send(ctx, "PUT", "/v1/locks/p/l", body, s.tokens["locker"]) })
+		eventually(t, "it waits", func() bool { return len(slices.Collect(log.Nodes()[0].State().Waits())) == i+1 })
+	}
+	junk := "stout_" + strings.Repeat("a", 40)
+	for range 3 {
+		if got := send(t.Context(), "POST", "/v1/sessions/x/keepalive", "", junk); got != http.StatusUnauthorized && got != http.StatusTooManyRequests {
+			t.Errorf("a stranger's keepalive gets %d", got)
+		}
+	}
+	if got := gauge(t, n, "stout_http_connections_yielded_total"); got != 0 {
+		t.Errorf("%v calls have made way for a stranger", got)
+	}
+	if got := send(t.Context(), "POST", "/v1/sessions/"+holder+"/keepalive", "", s.tokens["locker"]); got != http.StatusOK {
+		t.Errorf("the holder's keepalive gets %d", got)
+	}
+	if got := gauge(t, n, "stout_http_connections_yielded_total"); got == 0 {
+		t.Error("no call has made way for the holder")
 	}
 }
 
