@@ -65,6 +65,9 @@ type Key struct {
 	Locks                    uint64 // how often it was locked by a ChangeKeys
 	CreateIndex, ModifyIndex uint64 // revisions
 	Session                  string // that holds the lock; empty for none
+	// Locked reports that Session acquired the lock by a ChangeKeys: since
+	// ModifyIndex nothing has changed.
+	Locked bool
 }
 
 // KeysChanged is the result of ChangeKeys. If there are failures, nothing was

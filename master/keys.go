@@ -167,7 +167,7 @@ func keysChanged(s *state.State, by *Caller, r state.KeysResult) (out lockapi.Ke
 // keyOf returns a key with or without its content.
 func keyOf(k state.Key, with bool) lockapi.Key {
 	f := k.File
-	out := lockapi.Key{Path: f.Path, Flags: f.Flags, Locks: f.Locks, CreateIndex: f.Instance, ModifyIndex: f.Revision, Session: k.Session}
+	out := lockapi.Key{Path: f.Path, Flags: f.Flags, Locks: f.Locks, CreateIndex: f.Instance, ModifyIndex: f.Revision, Session: k.Session, Locked: k.Locked}
 	if with {
 		out.Content = f.Content
 	}

@@ -237,7 +237,11 @@ func (x *exchange) awaitChange(b *consul.Watch, stale bool) error {
 		}
 		switch {
 		case errors.Is(err, lockapi.CodeCompacted):
-			return nil // answer at once, with a valid index
+			// The events are no longer kept. A locked key may be as it was; else
+			// answer at once, with a valid index.
+			if w.After, err = x.unchangedSince(b); err != nil || w.After == 0 {
+				return err
+			}
 		case err != nil:
 			return err
 		case len(found) == 0 && (!time.Now().Before(until) || x.isStopping()):
@@ -282,6 +286,24 @@ func (x *exchange) hasContact() error {
 		return lockapi.Errorf(lockapi.CodeNoMaster, "this replica has had no contact with a master for %v", silent.Round(time.Second))
 	}
 	return nil
+}
+
+// unchangedSince returns a revision of this replica's own state up to which the key
+// of a query has not changed since the query's index; 0 if it has changed, or that
+// is unknown: grants and releases by Stout's own API leave no trace in a key.
+// Patroni's standbys wait at the ModifyIndex of the leader's key, for hours.
+func (x *exchange) unchangedSince(b *consul.Watch) (uint64, error) {
+	if b.Path == "" {
+		return 0, nil
+	}
+	answer, out, err := x.do(x.ctx(), true, &lockapi.GetKey{Path: b.Path})
+	if err != nil {
+		return 0, err
+	}
+	if keys, _ := answer.([]lockapi.Key); len(keys) == 1 && keys[0].Locked && keys[0].ModifyIndex <= b.After && out.Revision > b.After {
+		return out.Revision, nil
+	}
+	return 0, nil
 }
 
 // plain turns another replica's problem document into an error as Consul's

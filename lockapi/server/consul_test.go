@@ -316,6 +316,14 @@ func (a *doorAudience) index(t *testing.T, path string) uint64 {
 	return n
 }
 
+// session opens a session without a lock-delay.
+func (a *doorAudience) session(t *testing.T) string {
+	t.Helper()
+	var opened struct{ ID string }
+	must(t, json.Unmarshal(a.ask("PUT", "session/create", `{"LockDelay":"0s"}`).Body.Bytes(), &opened))
+	return opened.ID
+}
+
 // waits makes n blocking queries from an index and counts their answers.
 func (a *doorAudience) waits(t *testing.T, n int, path string, index uint64, wait time.Duration) *atomic.Int64 {
 	answered := new(atomic.Int64)
@@ -364,15 +372,14 @@ func TestConsulBlockingQueries(t *testing.T) {
 		// answers it at once.
 		at = a.index(t, "kv/a/b")
 		held := a.waits(t, 1, "kv/a/b?raw", at, time.Minute)
-		var opened struct{ ID string }
-		must(t, json.Unmarshal(a.ask("PUT", "session/create", `{"LockDelay":"0s"}`).Body.Bytes(), &opened))
-		a.ask("PUT", "kv/a/b?acquire="+opened.ID, "2")
+		session := a.session(t)
+		a.ask("PUT", "kv/a/b?acquire="+session, "2")
 		if synctest.Wait(); held.Load() != 1 {
 			t.Error("an acquire did not wake the query")
 		}
 		at = a.index(t, "kv/a/b")
 		released := a.waits(t, 1, "kv/a/b?raw", at, time.Minute)
-		a.ask("PUT", "session/destroy/"+opened.ID, "")
+		a.ask("PUT", "session/destroy/"+session, "")
 		if synctest.Wait(); released.Load() != 1 {
 			t.Error("the end of the session did not wake the query")
 		}
@@ -380,6 +387,79 @@ func TestConsulBlockingQueries(t *testing.T) {
 		if a.waits(t, 1, "kv/a/b?raw", at, time.Minute).Load() != 1 {
 			t.Error("a deletion before the query did not answer it at once")
 		}
+	})
+}
+
+// TestConsulIndexOfAnOldKey: a query at the index of a key that has been locked for
+// long waits, although the events after it are no longer kept.
+func TestConsulIndexOfAnOldKey(t *testing.T) {
+	withDoor(t, func(t *testing.T, a *doorAudience) {
+		busy := func() {
+			for i := range 1100 { // the events of 1000 are kept
+				a.ask("PUT", "kv/b", strconv.Itoa(i))
+			}
+		}
+		session := a.session(t)
+		a.ask("PUT", "kv/a?acquire="+session, "1")
+		a.ask("PUT", "kv/free", "1")
+		at := a.index(t, "kv/a")
+		busy()
+		key := a.waits(t, 1, "kv/a?raw", at, time.Minute)
+		tree := a.waits(t, 1, "kv/a?recurse", at, time.Minute)
+		free := a.waits(t, 1, "kv/free?raw", at, time.Minute)
+		missing := a.waits(t, 1, "kv/missing?raw", at, time.Minute)
+		if key.Load() != 0 || tree.Load() != 1 || free.Load() != 1 || missing.Load() != 1 {
+			t.Errorf("answered are %d of the key, %d of the tree, %d of the key that nobody locked, %d of no key", key.Load(), tree.Load(), free.Load(), missing.Load())
+		}
+		busy()
+		if synctest.Wait(); key.Load() != 0 {
+			t.Error("changes beside it answered the query")
+		}
+		a.ask("PUT", "session/destroy/"+session, "")
+		if synctest.Wait(); key.Load() != 1 {
+			t.Error("the loss of the lock did not answer the query")
+		}
+		busy()
+		a.ask("PUT", "kv/a?acquire="+a.session(t), "1")
+		busy()
+		if a.waits(t, 1, "kv/a?raw", at, time.Minute).Load() != 1 {
+			t.Error("changes before the query did not answer it at once")
+		}
+	})
+}
+
+// TestConsulQueryWithoutContact: a blocking query ends when its replica has had no
+// contact with a master for more than 10 s, unless it is stale.
+func TestConsulQueryWithoutContact(t *testing.T) {
+	withDoor(t, func(t *testing.T, a *doorAudience) {
+		a.ask("PUT", "kv/a", "1")
+		at := a.index(t, "kv/a")
+		a.setMaster(4, "r2", "http://r2")
+		silent := func(ms int64) { a.set(func() { a.view.Own.LastContactMS = ms }) }
+		silent(3)
+		stale := a.waits(t, 1, "kv/a?raw&stale", at, time.Minute)
+		status := make(chan int, 1)
+		go func() { status <- a.ask("GET", fmt.Sprintf("kv/a?index=%d&wait=1m", at), "").Code }()
+		time.Sleep(20 * time.Second)
+		silent(10_000)
+		time.Sleep(6 * time.Second)
+		if len(status) != 0 {
+			t.Errorf("a silence of 10 s ended the query with %d", <-status)
+		}
+		silent(10_001)
+		time.Sleep(5 * time.Second)
+		if synctest.Wait(); stale.Load() != 0 {
+			t.Error("the stale query has ended, too")
+		}
+		select {
+		case got := <-status:
+			if got != http.StatusInternalServerError {
+				t.Errorf("the query ended with %d", got)
+			}
+		default:
+			t.Error("the query waits at a replica without contact")
+		}
+		time.Sleep(2 * time.Minute) // all have ended
 	})
 }
 

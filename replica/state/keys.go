@@ -69,10 +69,13 @@ const (
 )
 
 // Key is the file at a path and the session that holds the lock there, or the
-// first of them; Session is empty if the lock has no holder.
+// first of them; Session is empty if the lock has no holder. Locked reports that
+// the session acquired it by a KeyLock: it is the only holder, and the grant came
+// before the file's revision.
 type Key struct {
 	File    *File
 	Session string
+	Locked  bool
 }
 
 // KeysResult is the result of ChangeKeys: Done with the result of each step, or
@@ -119,7 +122,7 @@ func (s *State) keyOf(n *Node) Key {
 	k := Key{File: n.File}
 	if n.Holders > 0 {
 		for h := range s.Holders(n.Path) {
-			k.Session = h.Session
+			k.Session, k.Locked = h.Session, h.Key != NoKey
 			break
 		}
 	}
