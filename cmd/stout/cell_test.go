@@ -55,6 +55,7 @@ const (
 	noMaster fault = "no-master" // has no majority
 	noLease  fault = "no-lease"  // names a master that does not hold its lease
 	torn     fault = "torn"      // breaks its backups off
+	stuck    fault = "stuck"     // begins its backups, and sends no more
 	evil     fault = "evil"      // each of its words is nasty
 )
 
@@ -269,6 +270,10 @@ func (c *testCell) spoil(resp *http.Response) error {
 	switch {
 	case f == torn && resp.Request.URL.Path == lockapi.RouteBackup:
 		resp.Body = io.NopCloser(io.MultiReader(io.LimitReader(resp.Body, 100), iotest.ErrReader(errors.New("torn"))))
+	case f == stuck && resp.Request.URL.Path == lockapi.RouteBackup:
+		silent, _ := io.Pipe()
+		context.AfterFunc(resp.Request.Context(), func() { silent.Close() })
+		resp.Body = io.NopCloser(io.MultiReader(io.LimitReader(resp.Body, 100), silent))
 	case f == noLease && resp.Request.URL.Path == lockapi.RouteCell:
 		var cell lockapi.Cell
 		if err := json.NewDecoder(resp.Body).Decode(&cell); err != nil {
