@@ -16,6 +16,7 @@ func (o *office) keepLease() {
 		v := o.lease.View(o.now())
 		if !v.Held && !v.Dropped && !lapsed {
 			o.lapses.Add(1)
+			o.vitals.lapses.Add(1)
 			o.logger.Warn().Dur("renewed_ago_ms", v.Renewed).Msg("master lease lapsed: no majority has stored an entry in time")
 		}
 		lapsed = !v.Held

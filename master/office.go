@@ -110,7 +110,9 @@ func (m *Master) newOffice(term uint64, entry *state.Outcome, p time.Duration) *
 func (o *office) accepted(p time.Duration, out *state.Outcome) {
 	now := o.now()
 	o.vitals.committed.Observe(now - p)
-	o.vitals.margin.Observe(o.lease.View(now).Remaining)
+	if v := o.lease.View(now); !v.Dropped { // entries under way when the office was given up renew nothing
+		o.vitals.margin.Observe(v.Remaining)
+	}
 	o.lapse += o.lease.Extend(p, o.opts.LeaseTerm, now, o.opts.Drift)
 	if o.lapse > 0 && o.leaseValid() {
 		o.logger.Warn().Dur("lapsed_ms", o.lapse).Msg("master lease regained: the sessions get the lapse back")

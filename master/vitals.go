@@ -12,7 +12,7 @@ import (
 // vitals count events over all offices of this replica.
 type vitals struct {
 	set                         metric.Set
-	offices, expired            atomic.Uint64
+	offices, expired, lapses    atomic.Uint64
 	resigned                    map[string]*atomic.Uint64 // by reason; its keys do not change
 	committed, margin           *metric.Histogram
 	waited, held                *metric.Histogram
@@ -39,6 +39,7 @@ func newVitals(term time.Duration) *vitals {
 	set.Counter("stout_sessions_expired_total", "Sessions that expired while this replica was the master.", v.expired.Load)
 	v.committed = set.Histogram("stout_commit_duration_seconds", "Time from the proposal of an entry by this replica as master until it was applied.",
 		500*us, ms, 2500*us, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, s, 2500*ms, 5*s, 10*s)
+	set.Counter("stout_lease_lapses_total", "How often the lease of this replica as master lapsed: it did not serve until it was renewed, or its office ended.", v.lapses.Load)
 	v.margin = set.Histogram("stout_lease_renewal_margin_seconds", "Rest of the lease when it was renewed; 0 if it had lapsed.",
 		0, term/10, term/5, 3*term/10, 2*term/5, term/2, 3*term/5, 7*term/10, 4*term/5, 9*term/10)
 	v.waited = set.Histogram("stout_lock_wait_duration_seconds", "Time that a request waited in a lock's queue before this replica as master granted it.",

@@ -112,6 +112,32 @@ func TestRenewalMargin(t *testing.T) {
 		if worse.UpTo[0] == 0 || slower.Sum-committed.Sum < time.Duration(slower.Count-committed.Count-2)*term {
 			t.Errorf("in bad times: %+v, %+v", worse, slower)
 		}
+		if n := m.vitals.lapses.Load(); n == 0 || n != m.inOffice().lapses.Load() {
+			t.Errorf("%d lapses are counted", n)
+		}
+	})
+}
+
+// TestHandOverIsNoLapse: entries that are under way when a master gives its office
+// up count as no renewal of its lease.
+func TestHandOverIsNoLapse(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		know(c)
+		n := c.office("r1")
+		s := newSession(t, n.master, time.Minute)
+		c.setDelay(leaseTerm / 4)
+		answered := make(chan error, 1)
+		go func() {
+			_, err := acquireLock(t, n.master, "/a", lockapi.NewLockRequest(s))
+			answered <- err
+		}()
+		pass(leaseTerm / 16)
+		must(t, second(n.master.TransferMastership(t.Context(), new(root(Operate)), &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r2"}})))
+		must(t, <-answered)
+		pass(2 * leaseTerm)
+		if margin, lapses := n.master.vitals.margin.Snapshot(), n.master.vitals.lapses.Load(); margin.UpTo[0] != 0 || lapses != 0 {
+			t.Errorf("a hand-over counts as %d lapses: %+v", lapses, margin)
+		}
 	})
 }
 
