@@ -23,7 +23,8 @@ func NewMetrics(p metric.MeterProvider) client.Metrics {
 	// handler, and measures nothing.
 	var errs [4]error
 	m.attempts, errs[0] = meter.Float64Histogram("stout.client.attempt.duration", metric.WithUnit("s"),
-		metric.WithDescription("Duration of requests to replicas. A waiting call lasts as long as it waits. Status 0 had no answer."))
+		metric.WithDescription("Duration of requests to replicas. A waiting call lasts as long as it waits. Status 0 had no answer."),
+		metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)) // as in promstout
 	m.sessions, errs[1] = meter.Int64UpDownCounter("stout.client.sessions", metric.WithDescription("Open sessions by state."))
 	m.changes, errs[2] = meter.Int64Counter("stout.client.session.changes",
 		metric.WithDescription("Changes of a session's state, including its opening."))

@@ -84,6 +84,10 @@ type serviceMonitor struct {
 					Secret corev1.SecretKeySelector `json:"secret"`
 				} `json:"ca"`
 			} `json:"tlsConfig"`
+			Relabelings []struct {
+				TargetLabel string `json:"targetLabel"`
+				Replacement string `json:"replacement"`
+			} `json:"relabelings"`
 			Authorization *struct {
 				Credentials corev1.SecretKeySelector `json:"credentials"`
 			} `json:"authorization"`
@@ -488,6 +492,9 @@ func TestManifestsMonitor(t *testing.T) {
 		e := m.monitor.Spec.Endpoints[0]
 		if e.Port != m.replicas.Spec.Ports[0].Name || e.Scheme != "https" || e.Path != "/metrics" || e.TLSConfig.ServerName != "stout-client.stout.svc" {
 			t.Errorf("%+v", e)
+		}
+		if r := e.Relabelings; len(r) != 1 || r[0].TargetLabel != "job" || r[0].Replacement != "stout-stout-stout" {
+			t.Errorf("the alerts do not find the cell's job: %+v", r)
 		}
 		if ca := e.TLSConfig.CA.Secret; ca.Name != want.secret || ca.Key != want.key {
 			t.Errorf("the CA is %+v", ca)

@@ -70,7 +70,7 @@ type exchange struct {
 	misplaced bool
 	lost      error            // of an attempt that may have had an effect; nil for none
 	noted     noted            // for the audit log
-	span      trace.Span       // nil if calls are not traced
+	span      trace.Span       // nil if the call is not traced
 	timeline  *master.Timeline // set if the span is recorded
 	body      []byte
 	query     query
@@ -89,16 +89,16 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 		if at := s.attached.Load(); at != nil {
 			x.master, x.way, x.proven = at.Master, at.way, at.proven
 		}
-		if s.opts.Tracer != nil && r.isTraced() {
-			x.trace(&r)
-			defer x.endSpan()
-		}
 		left := false // without a reply
 		if began, again := x.goOn(&r); again {
 			start = began
 			defer x.parking.End()
 		} else {
 			s.metrics.inFlight.Inc()
+			if s.opts.Tracer != nil && r.isTraced() {
+				x.trace(&r)
+				defer x.endSpan()
+			}
 		}
 		defer func() {
 			if left {

@@ -21,7 +21,7 @@ func (x *exchange) hurry(waitMS *int64, body any) (err error) {
 }
 
 func hurryOne(x *exchange, c *lockapi.KeepAlive) error {
-	if c.WaitMS > 0 && x.parking == nil && !x.peer && !x.spared && !x.broke && x.span == nil {
+	if c.WaitMS > 0 && x.parking == nil && !x.peer && !x.spared && !x.broke && (x.span == nil || !x.span.IsRecording()) {
 		if x.later = wire.LaterOf(x.ctx()); x.later != nil {
 			x.parking = &master.Parking{Wake: x.later.Wake}
 		}

@@ -67,13 +67,13 @@ func (b *backups) run(ctx context.Context) {
 	if b.every == 0 {
 		return
 	}
-	watched := b.watch()
+	stop := b.watch()
 	// Only here: if the directory disappears later, its disk is no longer mounted,
 	// and a new directory would be on another disk.
 	_ = os.MkdirAll(b.dir, 0o700)
 	b.sweep()
 	due := b.every - b.age()
-	watched.Stop()
+	stop()
 	next, began := max(0, due), time.Now()
 	for {
 		t := time.NewTimer(next)
@@ -84,9 +84,9 @@ func (b *backups) run(ctx context.Context) {
 			return
 		}
 		next = b.every
-		watched := b.watch()
+		stop := b.watch()
 		err := b.write(ctx)
-		watched.Stop()
+		stop()
 		if err != nil {
 			if ctx.Err() != nil {
 				return
@@ -101,11 +101,23 @@ func (b *backups) run(ctx context.Context) {
 	}
 }
 
-// watch reports a step that does not end. Stop it when the step has ended.
-func (b *backups) watch() *time.Timer {
-	return time.AfterFunc(backupPatience, func() {
-		b.fails(fmt.Errorf("no end after %v; does the disk of the directory respond?", backupPatience)).Msg("a backup hangs")
-	})
+// watch reports a step that does not end, again and again: an alert on failures must
+// not end while it hangs. Call stop when the step has ended.
+func (b *backups) watch() (stop func()) {
+	began, ended := time.Now(), make(chan struct{})
+	go func() {
+		t := time.NewTicker(backupPatience)
+		defer t.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-t.C:
+				b.fails(fmt.Errorf("no end after %v; does the disk of the directory respond?", time.Since(began).Round(time.Second))).Msg("a backup hangs")
+			}
+		}
+	}()
+	return func() { close(ended) }
 }
 
 // fails counts a failure, and begins its line in the log.
