@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
@@ -514,6 +516,21 @@ func TestCrowdOfOneCallerKeepsItsPlaces(t *testing.T) {
 	if got := gauge(t, n, "stout_http_connections_yielded_total"); got != 0 {
 		t.Errorf("%v calls have made way", got)
 	}
+}
+
+// TestKeepaliveLeavesThoughTraced: a keepalive that no trace records waits without a
+// goroutine.
+func TestKeepaliveLeavesThoughTraced(t *testing.T) {
+	never := trace.NewTracerProvider(trace.WithSampler(trace.NeverSample()))
+	n := startMaster(t, func(o *server.Options) { o.Tracer = never.Tracer("test") })
+	n.addSession(lockapi.Session{ID: "s", TTLMS: 600_000})
+	body := `{"wait_ms":300000}`
+	transmit(t, n, fmt.Sprintf("POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	eventually(t, "the keepalive waits", func() bool { return gauge(t, n, "stout_http_requests_in_flight") == 1 })
+	eventually(t, "its goroutine has ended", func() bool {
+		stacks := make([]byte, 1<<20)
+		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*Master).KeepAlive("))
+	})
 }
 
 // TestKeepaliveThatLeft: a waiting keepalive without a goroutine counts as one

@@ -213,12 +213,13 @@ func awaitSpans(t *testing.T, ended func() tracetest.SpanStubs, n int) tracetest
 }
 
 // TestTraces: the span of a call is a child of its caller's, also through a
-// forwarding replica. Calls that need no right have no span.
+// forwarding replica. Calls of monitoring have no span.
 func TestTraces(t *testing.T) {
 	traces, ended := traced(t)
 	master := startMaster(t, traces)
 	replica := startReplica(t, master.url, traces)
 	call(t, "GET", replica.url+lockapi.RouteLive, "").wantStatus(t, 200)
+	call(t, "GET", replica.url+lockapi.RouteMetrics, "").wantStatus(t, 200)
 	call(t, "GET", replica.url+"/v1/locks/a", "", "Traceparent", "00-"+traceID+"-"+callersID+"-01").wantStatus(t, 200)
 	spans := awaitSpans(t, ended, 3)
 	byName := map[bool]tracetest.SpanStub{}
