@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/util/teststorage"
 
+	"github.com/stoutlock/stout/internal/jwttest"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -57,9 +59,14 @@ func watch(t *testing.T) *watched {
 	if err := cell.Build(t.Context(), root, bin, false, "./cmd/stoutd"); err != nil {
 		t.Fatal(err)
 	}
+	keys := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(keys, jwttest.New().Keys(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	w := &watched{
 		cell: cell.New(t, cell.Options{Secure: true, Audit: true, Binary: filepath.Join(bin, "stoutd"),
-			Args: []string{"--max-holds=1000", "--max-connections=1000", "--heartbeat-timeout=2s"}}), // so that a busy machine ends no office
+			Args: []string{"--max-holds=1000", "--max-connections=1000", "--heartbeat-timeout=2s",
+				"--jwt-issuer=" + jwttest.Name, "--jwt-audience=" + jwttest.Audience, "--jwt-keys=" + keys}}), // so that a busy machine ends no office
 		store:  teststorage.New(t),
 		engine: promqltest.NewTestEngine(t, false, 5*time.Minute, 1_000_000),
 		now:    time.Now().Truncate(time.Second),

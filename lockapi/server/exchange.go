@@ -81,7 +81,10 @@ type exchange struct {
 // another member sends.
 func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	always := onStandby[r.template]
-	usual := &tally{metrics: s.metrics, route: r.template, method: r.method}
+	usual := &tally{metrics: s.metrics, route: r.template, method: r.method, from: fromClient}
+	if peer {
+		usual.from = fromReplica
+	}
 	return func(c *gin.Context) {
 		start := time.Now()
 		x := &exchange{Server: s, c: c, asserted: noAssertion, peer: peer, asks: r.asks, door: r.door, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
@@ -108,7 +111,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 			if took, status := time.Since(start), x.statusLabel(); c.Request.Method == r.method {
 				usual.count(status, took)
 			} else {
-				s.metrics.count(r.template, x.methodLabel(), status, took)
+				s.metrics.count(r.template, x.methodLabel(), usual.from, status, took)
 			}
 		}()
 		if s.opts.Audit != nil {

@@ -134,6 +134,6 @@ func (s *Server) canned(status int, e *lockapi.Error) []byte {
 	_ = header.Write(&reply)
 	reply.WriteString("\r\n")
 	reply.Write(body.Bytes())
-	s.metrics.count("other", "other", status, 0)
+	s.metrics.count("other", "other", fromClient, status, 0)
 	return reply.Bytes()
 }

@@ -41,12 +41,12 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	}
 	counter := func(name, help string) prometheus.Counter { return vector(name, help).WithLabelValues() }
 	m := &metrics{
-		requests: vector("stout_http_requests_total", "Calls answered, by route, method and status; 499: the caller disconnected first.", "route", "method", "status"),
+		requests: vector("stout_http_requests_total", "Calls answered, by route, method, status and sender: a client, or a replica that forwards; 499: the caller disconnected first.", "route", "method", "from", "status"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "stout_http_request_duration_seconds",
 			Help:    "Time from a call's headers to its answer, including calls that wait for a lock or for events.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120, 600},
-		}, []string{"route", "method", "status"}),
+		}, []string{"route", "method", "from", "status"}),
 		inFlight:        prometheus.NewGauge(prometheus.GaugeOpts{Name: "stout_http_requests_in_flight", Help: "Calls under way, including waiting ones."}),
 		backups:         vector("stout_backups_sent_total", "Backups sent by this replica, its own or the master's, by result: whole or broken.", "result"),
 		forwarded:       vector("stout_http_forwarded_total", "Attempts to forward a call to the master: answered, refused (it was not the master), failed (no answer).", "result"),
@@ -83,18 +83,24 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	return m
 }
 
-func (m *metrics) count(route, method string, status int, took time.Duration) {
+// Senders of a call. A forwarded call counts at both replicas.
+const (
+	fromClient  = "client"
+	fromReplica = "replica"
+)
+
+func (m *metrics) count(route, method, from string, status int, took time.Duration) {
 	code := strconv.Itoa(status)
-	m.requests.WithLabelValues(route, method, code).Inc()
-	m.duration.WithLabelValues(route, method, code).Observe(took.Seconds())
+	m.requests.WithLabelValues(route, method, from, code).Inc()
+	m.duration.WithLabelValues(route, method, from, code).Observe(took.Seconds())
 }
 
 // tally counts the calls of one route and method. It looks up the series of
 // each status once, since a lookup by labels takes as long as routing the call.
 type tally struct {
-	metrics       *metrics
-	route, method string
-	series        [600]atomic.Pointer[series] // by status
+	metrics             *metrics
+	route, method, from string
+	series              [600]atomic.Pointer[series] // by status
 }
 
 type series struct {
@@ -104,13 +110,13 @@ type series struct {
 
 func (t *tally) count(status int, took time.Duration) {
 	if status < 0 || status >= len(t.series) { // only possible in another replica's answer
-		t.metrics.count(t.route, t.method, status, took)
+		t.metrics.count(t.route, t.method, t.from, status, took)
 		return
 	}
 	at := &t.series[status]
 	s := at.Load()
 	if s == nil {
-		labels := []string{t.route, t.method, strconv.Itoa(status)}
+		labels := []string{t.route, t.method, t.from, strconv.Itoa(status)}
 		s = &series{t.metrics.requests.WithLabelValues(labels...), t.metrics.duration.WithLabelValues(labels...)}
 		at.Store(s)
 	}

@@ -58,11 +58,11 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("Content-Type %q", ct)
 	}
 	for _, want := range []string{
-		`stout_http_requests_total{method="GET",route="/v1/locks/{path}",status="200"} 2`,
-		`stout_http_requests_total{method="GET",route="/v1/locks/{path}",status="400"} 1`,
-		`stout_http_requests_total{method="GET",route="other",status="404"} 1`,
-		`stout_http_requests_total{method="other",route="other",status="404"} 1`,
-		`stout_http_request_duration_seconds_count{method="GET",route="/v1/locks/{path}",status="200"} 2`,
+		`stout_http_requests_total{from="client",method="GET",route="/v1/locks/{path}",status="200"} 2`,
+		`stout_http_requests_total{from="client",method="GET",route="/v1/locks/{path}",status="400"} 1`,
+		`stout_http_requests_total{from="client",method="GET",route="other",status="404"} 1`,
+		`stout_http_requests_total{from="client",method="other",route="other",status="404"} 1`,
+		`stout_http_request_duration_seconds_count{from="client",method="GET",route="/v1/locks/{path}",status="200"} 2`,
 		`stout_http_requests_in_flight 1`,
 		`stout_build_info{version="v1"} 1`,
 		`stout_quota_max{quota="max-session-holds"} 0`, `stout_quota_used{quota="max-holds"} 0`, `stout_quota_refused_total{quota="max-holds"} 0`,
@@ -70,6 +70,13 @@ func TestMetrics(t *testing.T) {
 	} {
 		if !strings.Contains(got.body, "\n"+want) {
 			t.Errorf("no %s in\n%s", want, got.body)
+		}
+	}
+	call(t, "GET", startReplica(t, n.url, nil).url+"/v1/locks/a", "").wantStatus(t, http.StatusOK)
+	after := call(t, "GET", n.url+"/metrics", "").body
+	for _, want := range []string{`client",method="GET",route="/v1/locks/{path}",status="200"} 2`, `replica",method="GET",route="/v1/locks/{path}",status="200"} 1`} {
+		if want = `stout_http_requests_total{from="` + want; !strings.Contains(after, want) {
+			t.Errorf("a forwarded call: no %s", want)
 		}
 	}
 	for _, bad := range []string{"/b/c", "BREW", "nowhere", `stout_quota_used{quota="max-session-holds"}`} {
