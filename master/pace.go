@@ -50,26 +50,36 @@ type pacer struct {
 	sweep int // the number of principals at which to forget some
 }
 
-// paced are the calls of a principal. calls and kept are the instants at which
-// the calls so far are worked off at the rate of the quota.
+// paced are the calls of a principal.
 type paced struct {
-	calls, kept time.Duration
+	calls, kept backlog
 	answers     time.Duration // when the last refusal is answered
+}
+
+// backlog is what is left of calls: they are worked off at until, at a rate per
+// second.
+type backlog struct {
+	until time.Duration
+	rate  float64
 }
 
 // take counts a call at a rate per second, with burst calls at once. It
 // returns how many calls are not worked off, and if the call does not fit, how
-// long it must wait.
-func take(until *time.Duration, now time.Duration, rate, burst float64) (backlog float64, wait time.Duration) {
-	every := float64(time.Second) / rate // infinite at 0
-	ahead := float64(max(0, *until-now))
-	if burst < 1 || math.IsInf(every, 0) {
-		return ahead / every, mostHold
+// long it must wait. With another rate than before, as many calls are left.
+func (b *backlog) take(now time.Duration, rate, burst float64) (left float64, wait time.Duration) {
+	ahead := float64(max(0, b.until-now))
+	if burst < 1 || rate <= 0 {
+		return ahead * b.rate / float64(time.Second), mostHold
+	}
+	every := float64(time.Second) / rate
+	if b.rate != rate {
+		ahead *= b.rate / rate
+		b.until, b.rate = now+time.Duration(min(ahead, math.MaxInt64/2)), rate
 	}
 	if free := ahead - (burst-1)*every; free > 0 {
 		return ahead / every, time.Duration(math.Ceil(min(free, float64(mostHold))))
 	}
-	*until = now + time.Duration(ahead+every) // rounded down: a whole burst fits
+	b.until = now + time.Duration(ahead+every) // rounded down: a whole burst fits
 	return 0, 0
 }
 
@@ -77,7 +87,7 @@ func take(until *time.Duration, now time.Duration, rate, burst float64) (backlog
 // called. If there are too many others, it drops some of them.
 func (p *pacer) forget(now time.Duration) {
 	for who, c := range p.of {
-		if c.calls <= now && c.kept <= now && c.answers <= now {
+		if c.calls.until <= now && c.kept.until <= now && c.answers <= now {
 			delete(p.of, who)
 		}
 	}
@@ -90,9 +100,9 @@ func (p *pacer) forget(now time.Duration) {
 	p.sweep = max(1024, 2*len(p.of))
 }
 
-// admit counts a call of a principal, or returns its backlog and how to answer
-// it.
-func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept bool) (backlog float64, hold Hold, ok bool) {
+// admit counts a call of a principal, or returns how many calls are left and how
+// to answer it.
+func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept bool) (left float64, hold Hold, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.of[who]
@@ -106,20 +116,20 @@ func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept b
 		c = &paced{}
 		p.of[who] = c
 	}
-	until := &c.calls
+	of := &c.calls
 	if kept {
-		until = &c.kept
+		of = &c.kept
 	}
-	backlog, wait := take(until, now, rate, burst)
+	left, wait := of.take(now, rate, burst)
 	if wait == 0 {
 		return 0, Hold{}, true
 	}
 	next := max(c.answers, now)
 	if next-now > mostHold-refusalEvery {
-		return backlog, Hold{Close: true}, false
+		return left, Hold{Close: true}, false
 	}
 	c.answers = next + refusalEvery
-	return backlog, Hold{For: min(mostHold, max(leastHold, wait, c.answers-now))}, false
+	return left, Hold{For: min(mostHold, max(leastHold, wait, c.answers-now))}, false
 }
 
 // BoundsCalls reports whether any quota applies to calls.
@@ -154,12 +164,12 @@ func (m *Master) AdmitCall(by *Caller, frees bool) (Hold, error) {
 		rate = keptTimes*rate + keptMore + has
 		burst = max(rate, keptTimes*burst)
 	}
-	backlog, hold, ok := m.pacer.admit(who, m.opts.Clock(), rate, burst, frees)
+	left, hold, ok := m.pacer.admit(who, m.opts.Clock(), rate, burst, frees)
 	if ok {
 		return Hold{}, nil
 	}
 	m.refused[quota.PrincipalCalls].Add(1)
-	e := lockapi.TooMany(quota.PrincipalCalls.Name(), int64(backlog), int64(rate), "quota calls_per_second of %s is used up: at most %d calls a second are allowed, and %d at once; call less often, or have the quota raised",
+	e := lockapi.TooMany(quota.PrincipalCalls.Name(), int64(left), int64(rate), "quota calls_per_second of %s is used up: at most %d calls a second are allowed, and %d at once; call less often, or have the quota raised",
 		who, int64(rate), int64(burst))
 	e.Principal, e.RetryAfter = who, int(mostHold/time.Second)
 	return hold, e

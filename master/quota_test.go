@@ -585,3 +585,29 @@ func TestPace(t *testing.T) {
 		}
 	})
 }
+
+// TestOtherRateOfCalls: with a new rate, as many calls are left as before.
+func TestOtherRateOfCalls(t *testing.T) {
+	var p pacer
+	spend := func(who string, now time.Duration, rate, burst float64) (n int) {
+		for _, _, ok := p.admit(who, now, rate, burst, false); ok; _, _, ok = p.admit(who, now, rate, burst, false) {
+			n++
+		}
+		return n
+	}
+	if n := spend("u", 0, 1, 600); n != 600 {
+		t.Errorf("%d calls at once", n)
+	}
+	if n := spend("u", 100*time.Second, 1000, 600); n != 100 {
+		t.Errorf("at once at the higher rate, after 100 calls are worked off: %d", n)
+	}
+	if n := spend("u", 100*time.Second+300*time.Millisecond, 1000, 600); n != 300 {
+		t.Errorf("after 0.3 s: %d", n)
+	}
+	if left, _, ok := p.admit("u", 100*time.Second+300*time.Millisecond, 1, 600, false); ok || left < 599 || left > 601 {
+		t.Errorf("at the former rate: %v are left, admitted: %v", left, ok)
+	}
+	if n := spend("u", 100*time.Second+300*time.Millisecond, 0, 600); n != 0 {
+		t.Errorf("at no rate: %d", n)
+	}
+}
