@@ -184,6 +184,47 @@ func TestWatchGoesOnByANewToken(t *testing.T) {
 	})
 }
 
+// Watches of a cell in which nothing changes outlive any number of tokens, at one
+// replica and at three, alone and on a stream that they share.
+func TestWatchOutlivesItsTokens(t *testing.T) {
+	for name, c := range map[string]struct{ replicas, watches int }{"alone": {3, 1}, "shared": {3, 2}, "one address": {1, 1}} {
+		subBubble(t, name, func(t *testing.T, tc *testCell, _ *client.Client) {
+			root, err := admin.New(tc.admin).Access().Enable(t.Context(), lockapi.EnableRequest{})
+			must(t, err)
+			tc.admin = tc.Client(func(to *client.Config) {
+				to.Token = func(context.Context) (string, error) { return root.Secret, nil }
+			})
+			access := admin.New(tc.admin).Access()
+			must(t, second(access.PutRule(t.Context(), "/", lockapi.AccessLists{Read: []string{"user:a"}})))
+			var shown atomic.Value
+			rotate := func() {
+				token, err := access.CreateToken(t.Context(), lockapi.TokenRequest{Principal: "user:a", TTLMS: 30_000})
+				must(t, err)
+				shown.Store(token.Secret)
+			}
+			rotate()
+			client := tc.knowing(t, client.Config{OnlyURLs: true, Token: func(context.Context) (string, error) { return shown.Load().(string), nil }}, tc.URLs()[:c.replicas]...)
+			var all []*audience
+			before := tc.revision()
+			for range c.watches {
+				all = append(all, watchFor(t, client, before))
+			}
+			for range 6 {
+				time.Sleep(25 * time.Second)
+				rotate()
+			}
+			time.Sleep(10 * time.Second)
+			tc.put("/a", "1")
+			time.Sleep(time.Second)
+			for _, w := range all {
+				if _, err := w.over(); err != nil || len(w.told()) != 1 {
+					t.Errorf("%d events; it ended: %v", len(w.told()), err)
+				}
+			}
+		})
+	}
+}
+
 // A watch with a token that is no longer valid ends soon.
 func TestWatchEndsWithItsToken(t *testing.T) {
 	for name, master := range map[string]string{"a master": "r1", "no master": ""} {

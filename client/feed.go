@@ -65,6 +65,7 @@ type feed struct {
 	change   func()        // begins a new connection; nil before this one is open
 	open     time.Duration // clock when it was opened
 	changes  bool          // change was called, or will be soon
+	accepts  bool          // a replica serves the connection's request
 }
 
 // admits reports whether a watcher that was too far behind may join now.
@@ -187,7 +188,7 @@ func (s *feeds) join(m *watcher) (*feed, way) {
 		return s.begin(m), shared
 	}
 	m.covered = m.from >= f.at && f.filter.covers(&m.filter)
-	m.proven = m.covered && f.change != nil
+	m.proven = m.covered && f.accepts
 	f.watchers = append(f.watchers, m)
 	if f.wanted.add(&m.filter); !m.covered {
 		f.requestChange()
@@ -280,7 +281,7 @@ func (f *feed) position(m *watcher) uint64 {
 func (f *feed) begin() (filter, uint64) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
-	f.change, f.changes, f.narrow = nil, false, false
+	f.change, f.changes, f.narrow, f.accepts = nil, false, false, false
 	for _, m := range f.watchers {
 		m.from, m.covered = f.position(m), true
 	}
@@ -304,9 +305,18 @@ func (f *feed) opened(change func()) {
 	defer f.of.mu.Unlock()
 	f.change, f.open = change, f.w.c.clock.now()
 	for _, m := range f.watchers {
-		if m.proven = m.covered; !m.covered {
+		if !m.covered {
 			f.requestChange()
 		}
+	}
+}
+
+func (f *feed) accepted() {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.accepts = true
+	for _, m := range f.watchers {
+		m.proven = m.covered
 	}
 }
 

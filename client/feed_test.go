@@ -249,6 +249,42 @@ func TestRefusedWatchEndsAlone(t *testing.T) {
 	})
 }
 
+// The same holds for watches that share calls that wait.
+func TestRefusedWatchEndsAloneByPolls(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		tc.insteadBy(func(r *http.Request) *http.Response {
+			switch {
+			case slices.Contains(r.URL.Query()["path"], "/secret"):
+				return refusal(lockapi.Errorf(lockapi.CodePermissionDenied, "no"))
+			case r.Header.Get("Accept") == lockapi.TypeEventStream:
+				client.Sleep(r.Context(), tc.latency)
+				return reply(http.StatusOK, lockapi.EventList{})
+			}
+			return nil
+		})
+		before := tc.revision()
+		a, b := watchFor(t, c, before, client.OnPath("/a")), watchFor(t, c, before, client.OnPath("/b"))
+		time.Sleep(time.Minute)
+		secret := watchFor(t, c, before, client.OnPath("/secret"))
+		time.Sleep(3 * time.Minute)
+		wantErr(t, second(secret.over()), client.ErrPermissionDenied)
+		tc.put("/a", "x")
+		tc.put("/b", "x")
+		time.Sleep(time.Minute)
+		wantTold(t, a, tc.past(before, ofPath("/a"))...)
+		wantTold(t, b, tc.past(before, ofPath("/b"))...)
+		var last []string
+		for _, r := range tc.sent() {
+			if query, _ := url.ParseQuery(r.query); query.Get("wait_ms") != "" {
+				last = query["path"]
+			}
+		}
+		if !slices.Equal(last, []string{"/a", "/b"}) {
+			t.Errorf("the last call that waits is for %v", last)
+		}
+	})
+}
+
 // A refusal that concerns the stream of several watches ends each of them by
 // its own request.
 func TestRefusedWatchesAskByThemselves(t *testing.T) {

@@ -34,6 +34,7 @@ func (w *watch) stream(ctx context.Context, change func()) error {
 	case err == nil:
 		defer q.Stream.Body.Close()
 		w.to.opened(change)
+		w.to.accepted()
 		return w.read(ctx, cut, q.Stream.Body)
 	case q.Stream != nil:
 		w.polls = pollsLong
@@ -159,6 +160,7 @@ func (w *watch) poll(ctx context.Context, change func()) error {
 		if err := w.c.calls.Attempt(ctx, &call.Route{To: w.at}, &q); err != nil {
 			return err
 		}
+		w.to.accepted()
 		for i := range out.Events {
 			if err := w.deliver(&out.Events[i]); err != nil {
 				return err

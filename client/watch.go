@@ -95,6 +95,8 @@ type receiver interface {
 	// opened reports that a connection has begun; change ends it with
 	// errChanged.
 	opened(change func())
+	// accepted reports that the replica serves the connection's request.
+	accepted()
 	// event delivers an event. An error ends the watch.
 	event(*lockapi.CellEvent) error
 	// reached reports that all events up to a revision were delivered.
@@ -117,6 +119,8 @@ type watch struct {
 	bad       int                          // useless answers in a row
 	useless   map[string]bool              // replicas that have given one
 	connected bool                         // a replica has sent an event or bookmark
+	heard     bool                         // the last connection has sent one
+	lasted    bool                         // and was not short
 	mute      int                          // streams in a row that did not begin
 	polls     int                          // how many more connections use calls that wait
 	pause     timing.Backoff
@@ -203,8 +207,9 @@ func (w *watch) listen(ctx context.Context) error {
 	defer leave(nil)
 	defer w.c.calls.Listens(w.at, func() { leave(errFailed) })()
 	began := w.c.clock.now()
+	w.heard = false
 	defer func() {
-		if w.c.clock.now()-began > timing.MaxBackoff { // only immediate failures lengthen the pause
+		if w.lasted = w.c.clock.now()-began > timing.MaxBackoff; w.lasted { // only immediate failures lengthen the pause
 			w.pause.Reset(spread)
 		}
 	}()
@@ -283,13 +288,18 @@ func (w *watch) countUseless(err error) error {
 // of the rules, which may be old. It checks a stream with its first credential,
 // which may have been replaced. Therefore the master is asked with the present
 // one, and its refusal ends the watch. If there is no master, or it does not
-// answer, the other replicas are asked.
+// answer, the other replicas are asked. A connection that has served the watch
+// until its credential ended is no useless answer.
 func (w *watch) handleDenial(ctx context.Context, refused *lockapi.Error) error {
 	ctx, cancel := context.WithTimeout(ctx, call.AnswerTime)
 	defer cancel()
 	_, err := w.c.Revision(ctx)
 	if err, ok := err.(*lockapi.Error); ok && isDenial(err) {
 		return err
+	}
+	if err == nil && w.heard && w.lasted {
+		w.bad, w.useless = 0, nil
+		return nil
 	}
 	return w.countUseless(refused)
 }
@@ -365,5 +375,5 @@ func (w *watch) reach(revision uint64) {
 	if revision > w.after {
 		w.bad, w.useless = 0, nil
 	}
-	w.after, w.connected, w.mute, w.compacted = revision, true, 0, nil
+	w.after, w.connected, w.heard, w.mute, w.compacted = revision, true, true, 0, nil
 }

@@ -122,6 +122,7 @@ func (l *lone) run(ctx context.Context, present func() bool) error {
 func (l *lone) begin() (filter, uint64) { return l.m.filter, l.m.from }
 
 func (l *lone) opened(func()) {}
+func (l *lone) accepted()     {}
 
 func (l *lone) event(e *lockapi.CellEvent) error {
 	l.reached(e.Revision)

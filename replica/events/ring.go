@@ -177,13 +177,14 @@ func (r *Ring) move() {
 }
 
 // Restore empties the ring. It then begins after the revision of the restored
-// state, which readers learn at the next Publish.
+// state, which readers learn at the next Publish. Access may have changed without a
+// revision.
 func (r *Ring) Restore(revision uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events, r.bytes, r.dead = nil, 0, 0
 	r.floor, r.reached = revision, revision
-	r.after = nil
+	r.after, r.access = nil, true
 }
 
 // Compacted is the error for a reader at a revision before the ring's oldest

@@ -98,6 +98,26 @@ func TestRestoreWakes(t *testing.T) {
 	})
 }
 
+// TestRestoreWithoutARevisionWakes: the rights of a watcher may have changed in a
+// restored state with the same revision.
+func TestRestoreWithoutARevisionWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ring := events.New(10, 1<<20, 5)
+		watch := ring.Watch(events.NewFilter([]string{"/none"}, nil, nil))
+		defer watch.Close()
+		if got, upTo, err := watch.Read(5, 1); got != nil || upTo != 5 || err != nil {
+			t.Fatal(got, upTo, err)
+		}
+		ring.Restore(5)
+		ring.Publish()
+		select {
+		case <-watch.Ready():
+		default:
+			t.Error("the watcher sleeps")
+		}
+	})
+}
+
 // TestAReadStays: later events do not change the result of a read.
 func TestAReadStays(t *testing.T) {
 	ring := events.New(4, 1<<20, 0)
