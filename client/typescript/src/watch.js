@@ -246,22 +246,25 @@ export async function revision(caller, since, signal) {
  * Yields the parts of a stream. It ends a silent one; the time that the consumer
  * needs does not count.
  *
+ * @internal
  * @param {import("node:http").IncomingMessage} body
  * @param {string} base
+ * @returns {AsyncGenerator<string, void, void>}
  */
-async function* timed(body, base) {
+export async function* timed(body, base) {
 	const parts = body.setEncoding("utf8")[Symbol.asyncIterator]();
 	for (;;) {
 		const timer = setTimeout(() => body.destroy(new Error("the replica is silent")), MOST_SILENCE);
+		let part;
 		try {
-			const { value, done } = await parts.next();
-			if (done) throw new Error("the stream ended");
-			yield /** @type {string} */ (value);
+			part = await parts.next();
+			if (part.done) throw new Error("the stream ended");
 		} catch (err) {
 			throw new NoAnswer(base, err, true);
 		} finally {
 			clearTimeout(timer);
 		}
+		yield part.value;
 	}
 }
 

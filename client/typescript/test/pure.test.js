@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { Clock } from "../src/clock.js";
 import { StoutError } from "../src/errors.js";
 import { parseBase, Router } from "../src/router.js";
 import { Backoff, outlast } from "../src/util.js";
 import * as verify from "../src/verify.js";
-import { messages } from "../src/watch.js";
+import { messages, timed } from "../src/watch.js";
 
 /** @param {string} code */
 const code = (code) => (/** @type {unknown} */ err) => err instanceof StoutError && err.code === code;
@@ -154,6 +155,20 @@ function routing(bases) {
 	router.probe = async (to) => probed.push(to.base) > 0;
 	return { router, time, probed };
 }
+
+test("a slow consumer does not end its stream, a silent replica does", async (t) => {
+	t.mock.timers.enable({ apis: ["setTimeout"] });
+	const body = new PassThrough();
+	const parts = timed(/** @type {any} */ (body), "http://r1");
+	body.write("a");
+	assert.equal((await parts.next()).value, "a");
+	t.mock.timers.tick(3_600_000); // the consumer works
+	body.write("b");
+	assert.equal((await parts.next()).value, "b");
+	const next = parts.next();
+	t.mock.timers.tick(15_000);
+	await assert.rejects(next, /silent/);
+});
 
 test("calls follow the master, and go around one that fails", async () => {
 	const { router, time, probed } = routing(["http://a", "http://b"]);
