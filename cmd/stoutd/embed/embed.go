@@ -248,7 +248,7 @@ func (r *Replica) ReopenAudit() { r.audit.Reopen() }
 // listen binds the API's address. With Dev it also replaces port 0 in the settings.
 func (r *Replica) listen() (net.Listener, error) {
 	c := r.config
-	l, err := net.Listen("tcp", c.APIListen)
+	l, err := listenTo(c.APIListen)
 	if err != nil {
 		return nil, setup.ExplainListen(c, "api-listen", c.APIListen, err)
 	}
@@ -259,6 +259,13 @@ func (r *Replica) listen() (net.Listener, error) {
 		}
 	}
 	return l, nil
+}
+
+// listenTo listens for callers.
+func listenTo(address string) (net.Listener, error) {
+	of := net.ListenConfig{Control: boundSilence}
+	of.SetMultipathTCP(false) // which has no such bound
+	return of.Listen(context.Background(), "tcp", address)
 }
 
 // settlePorts sets the API's actual port, and a free port for Raft in place of 0.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"net"
 	"path/filepath"
 	"time"
 
@@ -47,7 +46,7 @@ func (r *Replica) open(ctx, running context.Context) (err error) {
 		return err
 	}
 	if c.ConsulListen != "" {
-		if r.consul, err = net.Listen("tcp", c.ConsulListen); err != nil {
+		if r.consul, err = listenTo(c.ConsulListen); err != nil {
 			return setup.ExplainListen(c, "consul-listen", c.ConsulListen, err)
 		}
 	}

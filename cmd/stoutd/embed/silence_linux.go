@@ -1,0 +1,21 @@
+package embed
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostSilence is how long data that is sent to a caller may stay without an
+// acknowledgement. The system's own limit is about 15 minutes, in which a caller
+// whose machine has lost power keeps its places and quotas.
+const mostSilence = time.Minute
+
+// boundSilence sets mostSilence for the connections that a listener accepts. A
+// system that cannot is used as it is.
+func boundSilence(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(mostSilence.Milliseconds()))
+	})
+}
