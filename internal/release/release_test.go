@@ -214,6 +214,20 @@ func TestBillOfMaterials(t *testing.T) {
 	}
 }
 
+// TestClientsHaveTheLicence: npm and setuptools pack the file LICENSE of a client's own
+// directory.
+func TestClientsHaveTheLicence(t *testing.T) {
+	want, err := os.ReadFile("../../LICENSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range []string{"python", "typescript"} {
+		if got, err := os.ReadFile(filepath.Join("../../client", client, "LICENSE")); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the client for %s lacks the licence, or has another: %v", client, err)
+		}
+	}
+}
+
 func TestNumber(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.2.3":                    "1.2.3",
