@@ -139,7 +139,7 @@ SUBJECTS := 0e12350d2
 
 .PHONY: lint
 lint: ## Check the format and the prose, and run go vet and staticcheck
-	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	@unformatted=$$($$($(GO) env GOROOT)/bin/gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
 	@$(GO) run ./internal/docs/prose --summary .
 	@$(GO) run ./internal/docs/prose --commits $(SUBJECTS)
