@@ -79,6 +79,8 @@ func (r release) info(tree string, b build) (*nfpm.Info, error) {
 	add(source("configs/secure.yaml"), "/etc/stout/stoutd.yaml", files.TypeConfigNoReplace, 0o644)
 	add(source("configs/systemd/stoutd.service"), "/usr/lib/systemd/system/stoutd.service", files.TypeFile, 0o644)
 	add(source("configs/systemd/stoutd.sysusers.conf"), "/usr/lib/sysusers.d/stoutd.conf", files.TypeFile, 0o644)
+	add(source("configs/systemd/stoutd.needrestart.conf"), "/etc/needrestart/conf.d/stoutd.conf", files.TypeConfigNoReplace, 0o644)
+	contents[len(contents)-1].Packager = "deb"
 	add(source("LICENSE"), "/usr/share/doc/stout/copyright", files.TypeFile, 0o644)
 	pages, err := filepath.Glob(source("docs/*.md"))
 	if err != nil {
