@@ -13,7 +13,7 @@ import (
 // TestDebian installs, upgrades, removes and purges the package in a root directory of
 // its own. The data and the secrets of a cell remain.
 func TestDebian(t *testing.T) {
-	for _, tool := range []string{"dpkg", "dpkg-deb", "systemd-sysusers"} {
+	for _, tool := range []string{"dpkg", "dpkg-deb", "systemd-sysusers", "systemctl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("no %s on this machine", tool)
 		}
@@ -47,13 +47,13 @@ func TestDebian(t *testing.T) {
 		return string(out)
 	}
 
-	if said := dpkg("--install", deb); !strings.Contains(said, "systemctl enable --now stoutd") {
+	if said := dpkg("--install", deb); !strings.Contains(said, "systemctl enable --now --no-block stoutd") {
 		t.Errorf("the installation does not print the next steps:\n%s", said)
 	}
 	for name, mode := range map[string]os.FileMode{
 		"usr/bin/stoutd": 0o755, "usr/bin/stout": 0o755, "etc/stout/stoutd.yaml": 0o644,
 		"usr/lib/systemd/system/stoutd.service": 0o644, "usr/share/doc/stout/copyright": 0o644,
-		"usr/share/doc/stout/LICENSES-OF-OTHERS.txt": 0o644, "usr/share/doc/stout/sbom.cdx.json": 0o644,
+		"etc/needrestart/conf.d/stoutd.conf": 0o644, "usr/share/doc/stout/LICENSES-OF-OTHERS.txt": 0o644, "usr/share/doc/stout/sbom.cdx.json": 0o644,
 	} {
 		if info, err := os.Stat(in(name)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", name, info, err)
@@ -64,6 +64,14 @@ func TestDebian(t *testing.T) {
 	}
 	if out, err := exec.Command(in("usr/bin/stoutd"), "version").CombinedOutput(); err != nil || !strings.Contains(string(out), "stoutd v0.0.1-test ("+b.release.revision+")") {
 		t.Errorf("stoutd version: %s, %v", out, err)
+	}
+	// needrestart evaluates its files in Perl.
+	if perl, err := exec.LookPath("perl"); err == nil {
+		const read = `our %nrconf; eval do { local $/; <> }; die $@ if $@;
+			while (my ($re, $on) = each %{$nrconf{override_rc}}) { print "$_ $on\n" for grep /$re/, qw(stoutd.service stoutd.socket astoutd.service) }`
+		if out, err := exec.Command(perl, "-we", read, in("etc/needrestart/conf.d/stoutd.conf")).CombinedOutput(); err != nil || string(out) != "stoutd.service 0\n" {
+			t.Errorf("needrestart restarts the replica: %s, %v", out, err)
+		}
 	}
 	// The installed settings need TLS, access and an audit log; without them stoutd does
 	// not serve.
@@ -92,7 +100,14 @@ func TestDebian(t *testing.T) {
 	write("etc/stout/stoutd.yaml", "cell: mine\n")
 	write("etc/stout/r1-key.pem", "a key")
 	write("var/lib/stoutd/replica.json", "{}")
-	if said := dpkg("--install", deb); !strings.Contains(said, "restart the replicas one by one") {
+	const enabled = "etc/systemd/system/multi-user.target.wants/stoutd.service"
+	if err := os.MkdirAll(filepath.Dir(in(enabled)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/usr/lib/systemd/system/stoutd.service", in(enabled)); err != nil {
+		t.Fatal(err)
+	}
+	if said := dpkg("--install", deb); !strings.Contains(said, "restart the replicas one by one") || strings.Contains(said, "systemctl enable") {
 		t.Errorf("an upgrade does not print the next steps:\n%s", said)
 	}
 	left("etc/stout/stoutd.yaml", "cell: mine\n")
@@ -101,6 +116,14 @@ func TestDebian(t *testing.T) {
 	if _, err := os.Stat(in("usr/bin/stoutd")); err == nil {
 		t.Error("the program remains")
 	}
+	// On a running system the removal disables the service.
+	if err := os.Remove(in(enabled)); err != nil {
+		t.Fatal(err)
+	}
+	if said := dpkg("--install", deb); !strings.Contains(said, "systemctl enable --now --no-block stoutd") || strings.Contains(said, "one by one") {
+		t.Errorf("an installation after a removal does not print the next steps:\n%s", said)
+	}
+	left("etc/stout/stoutd.yaml", "cell: mine\n")
 	if said := dpkg("--purge", "stout"); !strings.Contains(said, "/var/lib/stoutd is kept") {
 		t.Errorf("the removal does not list the remaining files:\n%s", said)
 	}
@@ -161,6 +184,9 @@ func TestRPM(t *testing.T) {
 		if f.Name() == "/etc/stout/stoutd.yaml" && f.Flags() != config|noreplace {
 			t.Errorf("an upgrade replaces %s: flags %#x", f.Name(), f.Flags())
 		}
+	}
+	if modes["/etc/needrestart/conf.d/stoutd.conf"] != 0 {
+		t.Error("it has a file for a tool of Debian")
 	}
 	for name, mode := range map[string]os.FileMode{"/usr/bin/stoutd": 0o755, "/usr/bin/stout": 0o755, "/etc/stout/stoutd.yaml": 0o644, "/usr/lib/systemd/system/stoutd.service": 0o644} {
 		if modes[name] != mode {

@@ -16,9 +16,10 @@ if [ -z "$root" ] && [ -d /run/systemd/system ]; then
 fi
 
 # A new package does not restart the replica: three machines that upgrade at the
-# same time would stop the cell.
-if [ "$1" = 2 ] || [ -n "$2" ]; then
+# same time would stop the cell. After a removal and an installation the service is
+# disabled, although dpkg passes a previous version.
+if systemctl ${root:+--root="$root"} is-enabled --quiet stoutd; then
 	echo "stout: restart the replicas one by one: systemctl restart stoutd, then wait for /readyz"
 else
-	echo "stout: edit /etc/stout/stoutd.yaml, then: systemctl enable --now stoutd"
+	echo "stout: edit /etc/stout/stoutd.yaml, then: systemctl enable --now --no-block stoutd"
 fi
