@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -21,8 +22,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 )
 
@@ -228,6 +233,72 @@ func TestChartRefuses(t *testing.T) {
 	}
 	if _, err := engine.Render(chart, all); err == nil || !strings.Contains(err.Error(), "replicas is 4: a cell has 3 replicas") {
 		t.Errorf("without the schema: %v", err)
+	}
+}
+
+// live is the API of a cluster with one StatefulSet, or without any.
+type live struct {
+	dynamic.NamespaceableResourceInterface
+	set map[string]any
+}
+
+func (l live) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	if apiVersion != "apps/v1" || kind != "StatefulSet" {
+		return nil, false, fmt.Errorf("a lookup of %s %s", apiVersion, kind)
+	}
+	return l, true, nil
+}
+
+func (l live) Namespace(name string) dynamic.ResourceInterface {
+	if name != "stout" {
+		return nil
+	}
+	return l
+}
+
+func (l live) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+	if l.set == nil || name != "stout" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "statefulsets"}, name)
+	}
+	return &unstructured.Unstructured{Object: l.set}, nil
+}
+
+// TestChartUpgradesReadyCells: an upgrade is refused while a replica is not ready, since
+// it would stop another one.
+func TestChartUpgradesReadyCells(t *testing.T) {
+	set := func(replicas int64, status map[string]any) map[string]any {
+		return map[string]any{"spec": map[string]any{"replicas": replicas}, "status": status}
+	}
+	three := set(3, map[string]any{"readyReplicas": int64(3)})
+	two := set(3, map[string]any{"readyReplicas": int64(2)})
+	for _, c := range []struct {
+		what    string
+		set     map[string]any
+		install bool
+		values  map[string]any
+		want    string
+	}{
+		{"all are ready", three, false, nil, ""},
+		{"two more replicas", three, false, map[string]any{"replicas": 5}, ""},
+		{"one is down", two, false, nil, "2 of 3 replicas are ready"},
+		{"all are down", set(3, map[string]any{}), false, nil, "0 of 3 replicas are ready"},
+		{"without a status", map[string]any{"spec": map[string]any{"replicas": int64(5)}}, false, nil, "0 of 5 replicas are ready"},
+		{"a repair", two, false, map[string]any{"upgradeUnready": true}, ""},
+		{"an installation", two, true, nil, ""},
+		{"no set", nil, false, nil, ""},
+	} {
+		chart, err := loader.Load(chartDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := chartutil.ToRenderValues(chart, c.values, chartutil.ReleaseOptions{Name: "stout", Namespace: "stout", IsInstall: c.install, IsUpgrade: !c.install}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = engine.RenderWithClientProvider(chart, all, live{set: c.set})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %q", c.what, err, c.want)
+		}
 	}
 }
 

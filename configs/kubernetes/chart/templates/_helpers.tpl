@@ -78,3 +78,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{ toYaml $settings }}
 {{- end -}}
+
+{{/* Fails an upgrade while a replica is not ready: Kubernetes would stop a second one. */}}
+{{- define "stout.ready" -}}
+{{- if and .Release.IsUpgrade (not .Values.upgradeUnready) -}}
+{{- with lookup "apps/v1" "StatefulSet" .Release.Namespace .Release.Name -}}
+{{- $ready := dig "status" "readyReplicas" 0 . | int -}}
+{{- if lt $ready (int .spec.replicas) -}}
+{{- fail (printf "%d of %d replicas are ready, and an upgrade would stop another one: repair the cell first, or set upgradeUnready if the upgrade repairs it" $ready (int .spec.replicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
