@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -102,12 +103,15 @@ type serviceMonitor struct {
 
 // renderings are the values with which the tests render the chart.
 var renderings = map[string]string{
-	"defaults":     "{}",
-	"five":         "replicas: 5",
-	"small":        "memory: 512Mi",
-	"large":        "memory: 4Gi",
-	"founded":      "founding: {secretName: ''}",
-	"settings":     "settings: {max-files: 1000, public-metrics: false, clock-drift: 0.001, max-holds: 5000000}",
+	"defaults":  "{}",
+	"five":      "replicas: 5",
+	"small":     "memory: 512Mi",
+	"large":     "memory: 4Gi",
+	"founded":   "founding: {secretName: ''}",
+	"settings":  "settings: {max-files: 1000, public-metrics: false, clock-drift: 0.001, max-holds: 5000000}",
+	"slow stop": "settings: {shutdown-timeout: 1m30s}",
+	"collector": `{settings: {trace-endpoint: "https://collector:4318"}, env: [{name: OTEL_EXPORTER_OTLP_CERTIFICATE, value: /etc/roots/ca.pem}],
+		extraVolumes: [{name: roots, configMap: {name: roots}}], extraVolumeMounts: [{name: roots, mountPath: /etc/roots, readOnly: true}]}`,
 	"cert-manager": "{replicas: 5, tls: {secretName: '', certManager: {enabled: true, issuerRef: {name: ca, kind: Issuer}, dnsNames: [stout.example.com]}}}",
 	"backups":      "backups: {enabled: true, every: 2h, keep: 7, className: other}",
 	"monitor":      "serviceMonitor: {enabled: true, labels: {release: prometheus}, token: {name: prom, key: token}}",
@@ -452,7 +456,6 @@ func TestManifestsAreHardened(t *testing.T) {
 			"one container":            len(pod.Containers) == 1 && len(pod.InitContainers) == 0,
 			"no throttling":            c.Resources.Limits.Cpu().IsZero(),
 			"a bound on the memory":    !c.Resources.Limits.Memory().IsZero() && c.Resources.Limits.Memory().Equal(*c.Resources.Requests.Memory()),
-			"the time to stop":         *pod.TerminationGracePeriodSeconds > 12,
 			"an own key, and no other": mounts(c, "tls") == "ca.pem $(STOUTD_ID).pem $(STOUTD_ID)-key.pem",
 		}
 		if m.network != nil {
@@ -624,10 +627,12 @@ func TestManifestsSettings(t *testing.T) {
 		}
 		want := map[string]any{"api-cert": "/etc/stout/tls/cert.pem", "raft-cert": "/etc/stout/tls/cert.pem", "raft-key": "/etc/stout/tls/key.pem",
 			"raft-ca": "/etc/stout/tls/ca.pem", "api-client-ca": "/etc/stout/tls/ca.pem", "audit-log": "-", "replicas": replicas}
-		if mounts(m.set.Spec.Template.Spec.Containers[0], "founding") == "" && len(m.set.Spec.Template.Spec.Volumes) == 3 {
-			want["found-token-file"] = "/etc/stout/founding/root.token"
-			if s := m.set.Spec.Template.Spec.Volumes[2].Secret; s.Optional == nil || !*s.Optional {
-				t.Error("no pod starts after the founding secret was deleted")
+		for _, v := range m.set.Spec.Template.Spec.Volumes {
+			if v.Name == "founding" {
+				want["found-token-file"] = "/etc/stout/founding/root.token"
+				if s := v.Secret; s.Optional == nil || !*s.Optional {
+					t.Error("no pod starts after the founding secret was deleted")
+				}
 			}
 		}
 		for _, id := range m.ids() {
@@ -656,6 +661,39 @@ func TestManifestsSettings(t *testing.T) {
 		if all := strings.Join(shown, " "); all != want {
 			t.Errorf("%s: %s; want %s", rendering, all, want)
 		}
+	}
+}
+
+// TestManifestsStop: pods have more time to stop than stoutd takes, which is
+// shutdown-timeout, two seconds, and one for the log.
+func TestManifestsStop(t *testing.T) {
+	for rendering, want := range map[string]int64{"defaults": 20, "slow stop": 102} {
+		m := rendered(t, renderings[rendering])
+		if got := *m.set.Spec.Template.Spec.TerminationGracePeriodSeconds; got != want {
+			t.Errorf("%s: pods have %d s to stop, want %d", rendering, got, want)
+		}
+		bound, err := time.ParseDuration(fmt.Sprint(podSettings(t, m, "stout-0")["shutdown-timeout"]))
+		if err != nil || bound+3*time.Second >= time.Duration(want)*time.Second {
+			t.Errorf("%s: stoutd takes %v, %v", rendering, bound, err)
+		}
+	}
+	if _, err := render("settings: {shutdown-timeout: 30}"); err == nil {
+		t.Error("a duration without a unit is accepted")
+	}
+}
+
+// TestManifestsCollector: stoutd verifies a collector by CAs that are mounted.
+func TestManifestsCollector(t *testing.T) {
+	m := rendered(t, renderings["collector"])
+	volumes, c := m.set.Spec.Template.Spec.Volumes, m.set.Spec.Template.Spec.Containers[0]
+	if v := volumes[len(volumes)-1]; v.ConfigMap == nil || v.ConfigMap.Name != "roots" {
+		t.Errorf("the volume is %+v", v)
+	}
+	if v := c.VolumeMounts[len(c.VolumeMounts)-1]; v.Name != "roots" || v.MountPath != "/etc/roots" || !v.ReadOnly {
+		t.Errorf("the mount is %+v", v)
+	}
+	if env := podEnv(m, "stout-0"); !slices.Contains(env, "OTEL_EXPORTER_OTLP_CERTIFICATE=/etc/roots/ca.pem") || !slices.Contains(env, "STOUTD_ID=stout-0") {
+		t.Errorf("the environment is %q", env)
 	}
 }
 

@@ -90,3 +90,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* The time to stop in seconds, 12 s above shutdown-timeout. */}}
+{{- define "stout.grace" -}}
+{{- $start := toDate "2006-01-02" "2024-01-01" -}}
+{{- $end := mustDateModify (get (default dict .Values.settings) "shutdown-timeout" | default "8s" | toString) $start -}}
+{{ sub (unixEpoch $end) (unixEpoch $start) | add 12 }}
+{{- end -}}
