@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -196,6 +198,35 @@ func TestRPM(t *testing.T) {
 	for tag, want := range map[int]string{rpmutils.POSTIN: "systemd-sysusers", rpmutils.PREUN: "systemctl disable --now", rpmutils.POSTUN: "daemon-reload"} {
 		if script, err := header.GetString(tag); err != nil || !strings.Contains(script, want) {
 			t.Errorf("script %d has no %q: %q, %v", tag, want, script, err)
+		}
+	}
+}
+
+// TestStopsAreNotCutOff: systemd waits longer than stoutd takes to stop, which is
+// shutdown-timeout, two seconds, and one for the log.
+func TestStopsAreNotCutOff(t *testing.T) {
+	number := func(name, pattern string) int {
+		t.Helper()
+		text, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(pattern).FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s has no %s", name, pattern)
+		}
+		n, err := strconv.Atoi(string(found[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for name, times := range map[string][2]int{
+		"the default":     {number("configs/systemd/stoutd.service", `(?m)^TimeoutStopSec=(\d+)$`), number("docs/settings.md", "`shutdown-timeout` \\| (\\d+)s ")},
+		"slow-disks.yaml": {number("configs/slow-disks.yaml", `# .*TimeoutStopSec=(\d+) `), number("configs/slow-disks.yaml", `(?m)^shutdown-timeout: (\d+)s$`)},
+	} {
+		if times[0] < times[1]+12 {
+			t.Errorf("%s: systemd kills stoutd after %d s, and shutdown-timeout is %d s", name, times[0], times[1])
 		}
 	}
 }
