@@ -41,3 +41,21 @@ func TestDocsDirectoriesMayBeMissing(t *testing.T) {
 		t.Error("no page has ReadWritePaths")
 	}
 }
+
+// TestDocsUpgradesKeepValues: without -f or --reuse-values, "helm upgrade --set" resets the
+// other values of the installation to the chart's.
+func TestDocsUpgradesKeepValues(t *testing.T) {
+	all := pages(t)
+	all["NOTES.txt"] = rendered(t, renderings["defaults"]).notes
+	for _, name := range []string{"operations.md", "NOTES.txt"} {
+		commands := regexp.MustCompile(`(?m)helm -n \S+ (?:upgrade|install) .*`).FindAllString(all[name], -1)
+		if len(commands) == 0 {
+			t.Errorf("%s shows no upgrade", name)
+		}
+		for _, c := range commands {
+			if !strings.Contains(c, " -f ") && !strings.Contains(c, " --reuse-values ") {
+				t.Errorf("%s: the values of the installation are lost by %q", name, c)
+			}
+		}
+	}
+}

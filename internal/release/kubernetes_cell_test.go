@@ -387,8 +387,9 @@ func TestChartRunsACell(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.start(t, ids[1])
-	c.probe(t, ids[1], http.StatusServiceUnavailable, "stout member replace stout-1")
-	c.stout(t, "member", "replace", ids[1], "--yes")
+	body := c.probe(t, ids[1], http.StatusServiceUnavailable, "stout member replace stout-1 --directory ")
+	command := strings.Fields(regexp.MustCompile("stout member replace [^`\"]*").FindString(body))
+	c.stout(t, append(command[1:], "--yes")...)
 	c.ready(t, ids...)
 	if got := c.stout(t, "get", "/app/conf", "--raw"); !strings.Contains(got, "second") {
 		t.Errorf("the file has %q", got)

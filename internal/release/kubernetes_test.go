@@ -769,7 +769,7 @@ func sizeOf(t *testing.T, v any) int64 {
 func TestManifestsNotes(t *testing.T) {
 	for rendering, want := range map[string][]string{
 		"defaults":     {"rollout status statefulset/stout", "--set founding.secretName=\n", "delete secret stout-founding", "STOUT_SERVER=https://stout-client.stout.svc:7101"},
-		"founded":      {"access off"},
+		"founded":      {"access off", "stout status --check"},
 		"cert-manager": {"rollout restart statefulset/stout", "ca.crt of the secret stout-0-tls"},
 	} {
 		notes := rendered(t, renderings[rendering]).notes
