@@ -1,6 +1,6 @@
 // Actions. Each shows its effect and asks for confirmation.
 
-import { change } from './api.js';
+import { change, escaped, query } from './api.js';
 import { byId, h, render } from './dom.js';
 import { note } from './store.js';
 import { afterRelease, freed } from './words.js';
@@ -57,7 +57,10 @@ export const release = (lock, holder, name) => ask({
     afterRelease(lock, lock.holders.length - 1 + (lock.more_holders ?? 0)),
   ],
   verb: 'Release by force',
-  run: () => change('DELETE', `v1/locks${lock.path.split('/').map(encodeURIComponent).join('/')}?${new URLSearchParams({ session: holder.session, handle: holder.handle, token: holder.token, by_force: true })}`),
+  async run() {
+    const response = await change('DELETE', `v1/locks${escaped(lock.path)}?${query({ session: holder.session, handle: holder.handle, token: holder.token, by_force: true })}`);
+    if (!(await response.json()).released) throw new Error('This grant had already ended; the lock may have a new holder.');
+  },
   done: `${lock.path} was released by force.`,
 });
 
