@@ -118,6 +118,16 @@ function lockEvent(e) {
   });
 }
 
+// forgetFreed drops locks that have been free for 10 s. The page may not know whether the
+// requests of a queue have left, and keeps such a lock for a minute. A read of a visible
+// lock with a queue begins that time again.
+async function forgetFreed() {
+  for (const [path, { state, freed, at, delay_remaining_ms: delay, waiters }] of store.locks) {
+    const since = state === 'delayed' ? at + delay : freed;
+    if (since && clock() - since > (waiters ? 60_000 : 10_000)) store.locks.delete(path);
+  }
+}
+
 // Files. A directory is read when a view shows it.
 
 export async function readDirectory(prefix) {
@@ -354,10 +364,7 @@ export async function start() {
   repeat(readMembers, () => pace.members);
   repeat(readWaitCycles, () => 3000);
   repeat(async () => { if (!store.caller) await identify().catch(() => {}); }, () => 1000);
-  repeat(async () => { // forget locks that were freed 10 s ago
-    const old = clock() - 10_000;
-    for (const [path, lock] of store.locks) if (lock.freed && lock.freed < old && !lock.dirty) store.locks.delete(path);
-  }, () => 5000);
+  repeat(forgetFreed, () => 5000);
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) hiddenAt = Date.now();
     else {
