@@ -30,22 +30,25 @@ export const clock = () => Date.now() + skew;
 let withoutMaster = -Infinity;
 
 const PATIENCE = 10_000; // a replica without a master answers within half of this
+const CHANGE = 30_000; // ms; a change may wait for a master, and then for a transfer
 
 // unanswered returns the error of a call without an answer: the replica is down or hangs.
 const unanswered = () => new Failed(0, { detail: 'the replica does not answer' });
 
-// send makes a call and throws Failed unless it succeeds. A read without a signal of
-// its own times out.
+const unknown = () => new Failed(0, { code: 'outcome_unknown', detail: 'The replica does not answer: the outcome is unknown. See whether the change was made before you repeat it.' });
+
+// send makes a call and throws Failed unless it succeeds. A call without a signal of its
+// own times out.
 export async function send(path, { headers, ...init } = {}) {
   const all = new Headers(headers);
   if (token.get()) all.set('Authorization', `Bearer ${token.get()}`);
   let response;
   try {
-    const signal = init.method ? undefined : AbortSignal.timeout(PATIENCE);
+    const signal = AbortSignal.timeout(init.method ? CHANGE : PATIENCE);
     response = await fetch(new URL(path, base), { signal, cache: 'no-store', credentials: 'same-origin', redirect: 'error', ...init, headers: all });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    throw unanswered();
+    throw init.method ? unknown() : unanswered();
   }
   const date = Date.parse(response.headers.get('Date'));
   if (date) skew = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
@@ -79,9 +82,11 @@ const own = path => (LOCAL.test(path) ? path : path + (path.includes('?') ? '&' 
 // final reports whether repeating the read would fail again.
 export const final = error => error?.status >= 400 && error.status < 500 && error.status !== 429;
 
-// change makes a call that changes the cell.
-export const change = (method, path, body) =>
-  send(path, { method, body: body === undefined ? undefined : JSON.stringify(body) });
+// change makes a call that changes the cell, and returns the answer's JSON, if any.
+export async function change(method, path, body) {
+  const response = await send(path, { method, body: body === undefined ? undefined : JSON.stringify(body) });
+  return response.status === 204 ? {} : response.json().catch(() => { throw unknown(); });
+}
 
 // write writes a file that still has a revision.
 export const write = (path, body, revision) =>

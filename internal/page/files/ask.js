@@ -5,10 +5,14 @@ import { byId, h, render } from './dom.js';
 import { note } from './store.js';
 import { afterRelease, freed } from './words.js';
 
-// ask shows what an action will do, and runs it if the user confirms.
+let current; // the draw function of the action that was asked for last
+
+// ask shows what an action will do, and runs it if the user confirms. If the user closes
+// the dialog while the action runs, a note shows its outcome.
 export function ask({ title, says, verb, run, done }) {
   const dialog = byId('dialog');
   let busy = false, error = '';
+  const shown = () => dialog.open && current === draw;
   const draw = () => render(dialog,
     h('h2', { id: 'dialog-title' }, title),
     says.map(line => h('p', null, line)),
@@ -22,14 +26,16 @@ export function ask({ title, says, verb, run, done }) {
     draw();
     try {
       await run();
-      dialog.close();
+      if (shown()) dialog.close();
       note('good', done, { lasts: 15_000 });
     } catch (failure) {
       error = failure.message;
       busy = false;
-      draw();
+      if (shown()) draw();
+      else note('bad', `${title} No success was reported: ${error}`);
     }
   }
+  current = draw;
   draw();
   dialog.showModal();
 }
@@ -50,7 +56,7 @@ export const transfer = (from, to) => ask({
 
 // release releases one hold of a lock by force.
 export const release = (lock, holder, name) => ask({
-  title: 'Release by force?',
+  title: `Release ${lock.path} by force?`,
   says: [
     `${name} loses ${lock.path}, which it holds ${holder.mode === 'shared' ? 'shared' : 'exclusively'}, with token ${holder.token}.`,
     'Its program is not asked and may continue as if it had the lock. Only services that check fencing tokens refuse it.',
@@ -58,8 +64,8 @@ export const release = (lock, holder, name) => ask({
   ],
   verb: 'Release by force',
   async run() {
-    const response = await change('DELETE', `v1/locks${escaped(lock.path)}?${query({ session: holder.session, handle: holder.handle, token: holder.token, by_force: true })}`);
-    if (!(await response.json()).released) throw new Error('This grant had already ended; the lock may have a new holder.');
+    const { released } = await change('DELETE', `v1/locks${escaped(lock.path)}?${query({ session: holder.session, handle: holder.handle, token: holder.token, by_force: true })}`);
+    if (!released) throw new Error('This grant had already ended; the lock may have a new holder.');
   },
   done: `${lock.path} was released by force.`,
 });
