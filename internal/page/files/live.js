@@ -37,7 +37,7 @@ export function follow(to) {
         for (const part of parts) take(parse(part));
         if (parts.length && fresh) {
           fresh = false;
-          to.began(true);
+          to.began();
         }
       }
     } finally {

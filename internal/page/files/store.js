@@ -78,10 +78,26 @@ export async function readLock(path, waiters = 100) {
   return got.body;
 }
 
+let listing = null; // the pending reading of the list of locks
+
+// readLocks reads the list of locks. It repeats a page that it can't read until it can,
+// or until a later reading replaces this one.
 async function readLocks() {
-  const began = store.revision, seen = new Set();
-  for (let after = ''; ;) {
-    const got = await read(`v1/locks?${query({ limit: PAGE, ...(after && { after }) })}`);
+  const own = listing = {}, began = store.revision, seen = new Set();
+  store.locksRead = false;
+  for (let after = '', pause = 500; ;) {
+    let got;
+    try {
+      got = await read(`v1/locks?${query({ limit: PAGE, ...(after && { after }) })}`);
+    } catch (error) {
+      if (own !== listing) return;
+      if (!(error instanceof Failed)) throw error;
+      note('warn', `The locks can't be read: ${error.message}`, { lasts: 10_000, key: 'locks' });
+      await new Promise(done => setTimeout(done, Math.max(pause, error.retryAfter * 1000)));
+      pause = Math.min(2 * pause, 10_000);
+    }
+    if (own !== listing) return;
+    if (!got) continue;
     for (const lock of got.body.locks) {
       seen.add(lock.path);
       putLock(lock, got.revision);
@@ -95,6 +111,7 @@ async function readLocks() {
     if (!seen.has(path) && lock.revision <= began) store.locks.delete(path);
   }
   store.locksRead = true;
+  listing = null;
   changed();
 }
 
@@ -202,11 +219,11 @@ async function readPast() {
 }
 
 // again reads everything again after missed events.
-async function again() {
+function again() {
   store.events = [];
   readPast();
   for (const prefix of [...store.files.keys()]) readDirectory(prefix).catch(() => store.files.delete(prefix));
-  await readLocks();
+  readLocks();
 }
 
 // Polled answers.
@@ -296,10 +313,9 @@ function listen() {
     after: () => store.revision,
     event: happen,
     upTo(revision) { store.revision = Math.max(store.revision, revision); },
-    async began(fresh) {
-      if (!fresh) return;
+    began() {
       readPast();
-      await readLocks().catch(failed);
+      readLocks();
     },
     state(link) {
       const before = store.link;
@@ -309,24 +325,20 @@ function listen() {
       }
       // Without a master no stream can begin "from now on", but the replica serves its own
       // state.
-      if (link.state === 'broken' && !store.locksRead) readLocks().catch(() => {});
+      if (link.state === 'broken' && !store.locksRead && !listing) readLocks();
       changed();
     },
     compacted(revision) {
       note('warn', 'Some events were missed: the replica no longer keeps them. The page reads everything again.', { lasts: 30_000 });
+      if (revision < store.revision) store.locks.clear(); // the state of the cell was lost
       store.revision = revision;
-      again().catch(failed);
+      again();
     },
     denied() {
       note('warn', 'The credential is no longer accepted.', { lasts: 30_000 });
       identify().catch(() => {});
     },
   });
-}
-
-function failed(error) {
-  if (error instanceof Failed) note('warn', `The locks can't be read: ${error.message}`, { lasts: 10_000, key: 'locks' });
-  else throw error;
 }
 
 // signIn continues with another token; an empty token means anonymous.
@@ -350,6 +362,7 @@ export async function signIn(secret) {
 
 // forget drops everything that the previous caller could see.
 function forget() {
+  listing = null;
   Object.assign(store, { cell: null, members: null, waitCycles: [], locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null });
   changed();
 }
