@@ -18,6 +18,7 @@ export const store = {
   members: null,
   locks: new Map(), // by path; a freed lock remains for a while
   locksRead: false, stale: false,
+  master: undefined, // the last one that an event named, or before any event the cell
   files: new Map(), // by directory: {files, dirs, more, read}
   waitCycles: [],
   events: [], // newest first
@@ -220,7 +221,7 @@ async function readPast() {
 
 // again reads everything again after missed events.
 function again() {
-  store.events = [];
+  Object.assign(store, { events: [], master: undefined });
   readPast();
   for (const prefix of [...store.files.keys()]) readDirectory(prefix).catch(() => store.files.delete(prefix));
   readLocks();
@@ -235,7 +236,7 @@ async function readCell() {
     const { body } = await read('v1/cell');
     const first = !store.cell;
     if (health(body) !== health(store.cell)) readMembers(); // the members' answer has the tolerated failures
-    Object.assign(store, { cell: body, cellAt: performance.now(), cellSeen: clock(), cellError: null, master: body.master?.id ?? store.master });
+    Object.assign(store, { cell: body, cellAt: performance.now(), cellSeen: clock(), cellError: null, master: store.master ?? body.master?.id });
     if (first) readWaitCycles();
   } catch (error) {
     store.cellError = error;
@@ -321,7 +322,7 @@ function listen() {
       const before = store.link;
       store.link = link;
       if (link.state === 'live' && before.state === 'broken' && before.was) {
-        note('good', `Live again after ${lasting(Date.now() - before.since)}. No event was missed.`, { lasts: 20_000, key: 'live' });
+        note('good', `Live again after ${lasting(Date.now() - before.since)}.`, { lasts: 20_000, key: 'live' });
       }
       // Without a master no stream can begin "from now on", but the replica serves its own
       // state.
@@ -363,7 +364,7 @@ export async function signIn(secret) {
 // forget drops everything that the previous caller could see.
 function forget() {
   listing = null;
-  Object.assign(store, { cell: null, members: null, waitCycles: [], locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null });
+  Object.assign(store, { cell: null, members: null, waitCycles: [], locks: new Map(), locksRead: false, files: new Map(), events: [], revision: 0, cellError: null, master: undefined });
   changed();
 }
 

@@ -20,7 +20,8 @@ export const lockView = {
     admin = store.caller?.operate ?? false;
     lockView.tick();
     past();
-    if (!admin) read(`v1/access/check?${query({ path })}`).then(got => { admin = got.body.admin.allowed; }, () => {});
+    const wanted = path;
+    if (!admin) read(`v1/access/check?${query({ path })}`).then(got => { if (wanted === path) admin = got.body.admin.allowed; }, () => {});
   },
   async tick() {
     const wanted = path;
