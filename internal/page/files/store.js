@@ -148,33 +148,52 @@ async function forgetFreed() {
 
 // Files. A directory is read when a view shows it.
 
+// readDirectory reads a directory, and then repeats the events that arrived meanwhile.
 export async function readDirectory(prefix) {
   const known = store.files.get(prefix) ?? { files: new Map(), dirs: new Set(), read: false };
-  const files = new Map(), dirs = new Set();
+  const next = { files: new Map(), dirs: new Set(), read: true, more: false }, missed = [];
+  Object.assign(known, { missed, stale: false });
+  store.files.set(prefix, known);
   for (let after = ''; ;) {
-    const got = await read(`v1/files?${query({ prefix, delimiter: '/', limit: PAGE, ...(after && { after }) })}`);
-    for (const file of got.body.files) files.set(file.path, file);
-    for (const dir of got.body.dirs) dirs.add(dir);
+    let got;
+    try {
+      got = await read(`v1/files?${query({ prefix, delimiter: '/', limit: PAGE, ...(after && { after }) })}`);
+    } catch (error) {
+      Object.assign(known, { missed: null, stale: true });
+      throw error;
+    }
+    for (const file of got.body.files) next.files.set(file.path, file);
+    for (const dir of got.body.dirs) next.dirs.add(dir);
     after = got.body.next;
-    if (!after || files.size + dirs.size >= 20 * PAGE) break;
+    next.more = !!after;
+    if (!after || next.files.size + next.dirs.size >= 20 * PAGE) break;
   }
-  store.files.set(prefix, { ...known, files, dirs, read: true });
+  if (store.files.get(prefix) !== known || known.missed !== missed) return; // a later reading replaces this one
+  for (const e of missed) changeFile(next, prefix, e);
+  store.files.set(prefix, { ...next, stale: known.stale });
   changed();
 }
 
 function fileEvent(e) {
   for (const [prefix, dir] of store.files) {
     if (!e.path.startsWith(prefix)) continue;
-    const below = e.path.indexOf('/', prefix.length);
-    if (below >= 0) {
-      if (e.type === 'file_deleted') dir.stale = true;
-      else dir.dirs.add(e.path.slice(0, below + 1));
-    } else if (e.type === 'file_deleted') {
-      dir.files.delete(e.path);
-    } else {
-      const { type, reason, ...stat } = e;
-      dir.files.set(e.path, stat);
-    }
+    dir.missed?.push(e);
+    changeFile(dir, prefix, e);
+  }
+}
+
+// changeFile changes a directory by an event, unless its entry is newer.
+function changeFile(dir, prefix, { type, reason, ...stat }) {
+  const below = stat.path.indexOf('/', prefix.length);
+  if (below >= 0) {
+    if (type === 'file_deleted') dir.stale = true;
+    else dir.dirs.add(stat.path.slice(0, below + 1));
+  } else if (dir.files.get(stat.path)?.revision > stat.revision) {
+    return;
+  } else if (type === 'file_deleted') {
+    dir.files.delete(stat.path);
+  } else {
+    dir.files.set(stat.path, stat);
   }
 }
 
@@ -223,7 +242,7 @@ async function readPast() {
 function again() {
   Object.assign(store, { events: [], master: undefined });
   readPast();
-  for (const prefix of [...store.files.keys()]) readDirectory(prefix).catch(() => store.files.delete(prefix));
+  for (const dir of store.files.values()) dir.stale = true;
   readLocks();
 }
 

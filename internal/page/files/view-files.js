@@ -1,11 +1,11 @@
 // The files of a directory, and one file.
 
-import { escaped, query, read, write } from './api.js';
+import { escaped, final, query, read, write } from './api.js';
 import { h } from './dom.js';
 import { back, fileLink, link, sessionLink } from './parts.js';
 import { changed, mine, note, readDirectory, store } from './store.js';
 import { table } from './table.js';
-import { ago, bytes, timeOfDay } from './words.js';
+import { ago, bytes, plural, timeOfDay } from './words.js';
 import { fact } from './view-cell.js';
 
 let prefix = '/', error;
@@ -15,15 +15,23 @@ export const filesView = {
   enter(rest) {
     prefix = rest.endsWith('/') ? rest : `${rest}/`;
     error = undefined;
-    readDirectory(prefix).catch(failure => { error = failure; changed(); });
+    const dir = store.files.get(prefix);
+    if (dir) dir.stale = true;
   },
-  tick: async () => { if (store.files.get(prefix)?.stale) await readDirectory(prefix).catch(() => {}); },
+  async tick() {
+    const wanted = prefix, dir = store.files.get(prefix);
+    if (final(error) || (dir?.read && !dir.stale)) return;
+    const failure = await readDirectory(wanted).then(() => undefined, e => e);
+    if (wanted === prefix) error = failure;
+    changed();
+  },
   draw() {
     const dir = store.files.get(prefix);
     const items = dir ? [...[...dir.dirs].sort().map(d => ({ dir: d })), ...[...dir.files.values()].sort((a, b) => (a.path < b.path ? -1 : 1))] : [];
     return [
       h('div', { class: 'head' }, h('h1', null, 'Files'), trail(prefix)),
       error && h('p', { class: 'error' }, error.message),
+      dir?.more && h('p', { class: 'quiet' }, `The page shows only the first ${plural(items.length, 'entry', 'entries')}. The program stout lists all.`),
       table({
         id: 'files', label: `Files in ${prefix}`, items, empty: dir?.read ? `There is no file here${mine(' that you may read')}.` : 'Reading the files…',
         columns: [{ name: 'Name', class: 'path' }, { name: 'Size', class: 'number' }, { name: 'Generation', class: 'number' }, { name: 'Changed', class: 'number' }, { name: 'Session', class: 'wide' }, { name: 'By', class: 'wide' }],
