@@ -79,6 +79,16 @@ const LOCAL = /^v1\/(cell|events|history)/;
 
 const own = path => (LOCAL.test(path) ? path : path + (path.includes('?') ? '&' : '?') + 'consistency=stale');
 
+// inOrder returns a function that begins a reading. That returns a function, to call with
+// the answer, which reports whether no later reading has had its answer.
+export function inOrder() {
+  let begun = 0, answered = 0;
+  return () => {
+    const own = ++begun;
+    return () => own >= answered && (answered = own, true);
+  };
+}
+
 // final reports whether repeating the read would fail again.
 export const final = error => error?.status >= 400 && error.status < 500 && error.status !== 429;
 

@@ -3,7 +3,7 @@
 import { token } from './api.js';
 import { byId, h, render, seen } from './dom.js';
 import { link, status } from './parts.js';
-import { dismiss, hung, onChange, pace, signIn, start, store } from './store.js';
+import { dismiss, hung, onChange, onEvent, pace, signIn, start, store } from './store.js';
 import { onScroll } from './table.js';
 import { cellView, membersView, verdict } from './view-cell.js';
 import { eventsView } from './view-events.js';
@@ -170,12 +170,7 @@ document.querySelector('.skip').addEventListener('click', event => {
 addEventListener('hashchange', go);
 onChange(draw);
 onScroll(draw);
-let last = 0;
-onChange(() => {
-  const fresh = store.events.filter(e => e.revision > last);
-  last = store.events[0]?.revision ?? last;
-  for (const e of fresh) view?.event?.(e);
-});
+onEvent(e => view.event?.(e));
 view = cellView;
 await start();
 go();

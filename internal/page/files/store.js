@@ -34,6 +34,10 @@ export const mine = text => (store.caller?.operate ? '' : text);
 const listeners = new Set();
 export const onChange = listener => listeners.add(listener);
 
+// onEvent sets the listener that gets each event, and after missed events an empty one.
+let told = () => {};
+export const onEvent = listener => { told = listener; };
+
 let waiting = false;
 // changed redraws the views, at most ten times a second.
 export function changed() {
@@ -206,6 +210,7 @@ function happen(e) {
   if (e.type.startsWith('lock_')) lockEvent(e);
   else if (e.type.startsWith('file_')) fileEvent(e);
   else if (e.type === 'master_changed') masterChanged(e);
+  told(e);
   changed();
 }
 
@@ -244,6 +249,7 @@ function again() {
   readPast();
   for (const dir of store.files.values()) dir.stale = true;
   readLocks();
+  told({});
 }
 
 // Polled answers.

@@ -1,6 +1,6 @@
 // The files of a directory, and one file.
 
-import { escaped, final, query, read, write } from './api.js';
+import { escaped, final, inOrder, query, read, write } from './api.js';
 import { h } from './dom.js';
 import { back, fileLink, link, sessionLink } from './parts.js';
 import { changed, mine, note, readDirectory, store } from './store.js';
@@ -31,7 +31,7 @@ export const filesView = {
     return [
       h('div', { class: 'head' }, h('h1', null, 'Files'), trail(prefix)),
       error && h('p', { class: 'error' }, error.message),
-      dir?.more && h('p', { class: 'quiet' }, `The page shows only the first ${plural(items.length, 'entry', 'entries')}. The program stout lists all.`),
+      dir?.more && h('p', { class: 'quiet' }, `The page shows only the first ${plural(items.length, 'entry', 'entries')}. The command stout ls lists all.`),
       table({
         id: 'files', label: `Files in ${prefix}`, items, empty: dir?.read ? `There is no file here${mine(' that you may read')}.` : 'Reading the files…',
         columns: [{ name: 'Name', class: 'path' }, { name: 'Size', class: 'number' }, { name: 'Generation', class: 'number' }, { name: 'Changed', class: 'number' }, { name: 'Session', class: 'wide' }, { name: 'By', class: 'wide' }],
@@ -54,18 +54,26 @@ let path, file, failed, body;
 let may = false; // a rule lets the caller write the file
 let edit; // the text that the user edits, with the revision that it came from
 let news; // timer of the next reading
+let known = 0; // revision of the last answer
+const loads = inOrder();
 
 export const fileView = {
   title: () => path, every: 1000, under: 'files',
   enter(rest) {
     path = rest;
     file = failed = edit = undefined;
+    known = 0;
+    loads()();
     may = false;
     const wanted = path;
     read(`v1/access/check?${query({ path })}`).then(got => { if (wanted === path) may = got.body.write.allowed; changed(); }, () => {});
     load();
   },
-  event(e) { if (e.path === path) news ??= setTimeout(() => { news = undefined; load(); }, 100); },
+  async tick() { if (failed && !final(failed)) await load(); },
+  event(e) {
+    if (!e.type) known = 0; // after missed events, perhaps of a lost state
+    if (!e.path || e.path === path) news ??= setTimeout(() => { news = undefined; load(); }, 100);
+  },
   draw() {
     const dir = path.slice(0, path.lastIndexOf('/') + 1);
     return [
@@ -112,12 +120,13 @@ async function save(event) {
 }
 
 async function load() {
-  const wanted = path;
+  const wanted = loads();
   try {
-    const got = await read(`v1/files${escaped(wanted)}?as=json`);
-    if (wanted === path) [file, failed, body] = [got.body, undefined, content(got.body)];
+    const got = await read(`v1/files${escaped(path)}?as=json`);
+    if (!wanted() || got.revision < known) return;
+    [file, failed, body, known] = [got.body, undefined, content(got.body), got.revision];
   } catch (failure) {
-    if (wanted === path) [file, failed] = [undefined, failure];
+    if (wanted()) [file, failed] = [undefined, failure];
   }
   changed();
 }

@@ -1,6 +1,6 @@
 // One lock: its holders, its queue and its history.
 
-import { clock, final, query, read } from './api.js';
+import { clock, final, inOrder, query, read } from './api.js';
 import { release } from './ask.js';
 import { h } from './dom.js';
 import { back, sessionLink, status, waitCycles } from './parts.js';
@@ -8,8 +8,9 @@ import { readLock, store } from './store.js';
 import { stateOf } from './view-locks.js';
 import { ago, atLeast, called, count, details, happened, lasting, plural, reason, timeOfDay } from './words.js';
 
-let path, lock, error, admin, history;
+let path, lock, error, admin, history, late;
 let news; // timer of the next reading
+const looks = inOrder(), histories = inOrder();
 let none = false; // the replica keeps no history
 
 export const lockView = {
@@ -17,6 +18,8 @@ export const lockView = {
   enter(rest) {
     path = rest;
     lock = error = history = undefined;
+    looks()();
+    histories()();
     admin = store.caller?.operate ?? false;
     lockView.tick();
     past();
@@ -24,16 +27,17 @@ export const lockView = {
     if (!admin) read(`v1/access/check?${query({ path })}`).then(got => { if (wanted === path) admin = got.body.admin.allowed; }, () => {});
   },
   async tick() {
-    const wanted = path;
     if (final(error)) return;
+    if (late) past();
+    const wanted = looks();
     try {
-      const got = await readLock(wanted);
-      if (wanted === path) [lock, error] = [{ ...got, at: clock() }, undefined];
+      const got = await readLock(path);
+      if (wanted()) [lock, error] = [{ ...got, at: clock() }, undefined];
     } catch (failure) {
-      if (wanted === path) error = failure;
+      if (wanted()) error = failure;
     }
   },
-  event(e) { if (e.path === path) news ??= setTimeout(() => { news = undefined; lockView.tick(); past(); }, 100); },
+  event(e) { if (!e.path || e.path === path) news ??= setTimeout(() => { news = undefined; lockView.tick(); past(); }, 100); },
   draw() {
     return [back('#/locks', 'Locks'), h('div', { class: 'head' }, h('h1', { class: 'mono' }, path), lock && h('p', { class: 'verdict' }, stateOf(lock), ' ', says(lock))),
       error && h('p', { class: 'error' }, error.message),
@@ -80,14 +84,17 @@ function queue({ queue: all = [], waiters, at }) {
 // past reads the lock's history. If the replica keeps no history, the page shows the
 // events that it has received itself.
 async function past() {
-  const wanted = path;
+  const wanted = histories();
+  late = false;
   if (none) return;
   try {
-    const got = await read(`v1/history?${query({ path: wanted, limit: 50 })}`);
-    if (wanted === path) history = got.body;
+    const got = await read(`v1/history?${query({ path, limit: 50 })}`);
+    if (wanted()) history = got.body;
   } catch (failure) {
-    if (wanted === path) history = null;
     none = failure.status === 404;
+    if (!wanted()) return;
+    late = !final(failure);
+    history ??= null;
   }
 }
 
