@@ -60,8 +60,9 @@ const loads = inOrder();
 export const fileView = {
   title: () => path, every: 1000, under: 'files',
   enter(rest) {
+    if (rest !== path || edit?.principal !== store.caller?.principal) edit = undefined;
     path = rest;
-    file = failed = edit = undefined;
+    file = failed = undefined;
     known = 0;
     loads()();
     may = false;
@@ -79,29 +80,33 @@ export const fileView = {
     return [
       back(`#/files${escaped(dir)}`, dir), h('div', { class: 'head' }, h('h1', { class: 'mono' }, path)),
       failed && h('p', { class: 'error' }, failed.status === 404 ? 'There is no such file.' : failed.message),
-      file && [
-        h('section', { class: 'card' }, h('dl', null,
-          fact('Size', bytes(file.size)), fact('Generation', file.generation), fact('Revision', file.revision), fact('Instance', file.instance),
-          fact('Changed', `${timeOfDay(file.modified_at)} (${ago(file.modified_at)} ago)${file.principal ? ` by ${file.principal}` : ''}`), fact('Created', timeOfDay(file.created_at)),
-          file.session && [h('dt', null, 'Deleted with'), h('dd', null, sessionLink(file.session, ''))], fact('SHA-256', file.sha256, true))),
-        h('section', { 'aria-label': 'Content' }, h('div', { class: 'over' }, h('h2', null, 'Content'), body.note && h('span', { class: 'quiet' }, body.note),
-          (may || store.cell?.access === false) && !edit && !body.note && !file.session && h('button', { type: 'button', class: 'quietly', onclick() { edit = { text: file.content, revision: file.revision }; changed(); } }, 'Edit…')),
-          edit ? editor() : body.text ? h('pre', { tabindex: 0, 'aria-label': 'Content' }, body.text) : h('p', { class: 'empty' }, 'The file is empty.')),
-      ],
+      file && h('section', { class: 'card' }, h('dl', null,
+        fact('Size', bytes(file.size)), fact('Generation', file.generation), fact('Revision', file.revision), fact('Instance', file.instance),
+        fact('Changed', `${timeOfDay(file.modified_at)} (${ago(file.modified_at)} ago)${file.principal ? ` by ${file.principal}` : ''}`), fact('Created', timeOfDay(file.created_at)),
+        file.session && [h('dt', null, 'Deleted with'), h('dd', null, sessionLink(file.session, ''))], fact('SHA-256', file.sha256, true))),
+      (file || edit) && h('section', { key: 'content', 'aria-label': 'Content' }, h('div', { class: 'over' }, h('h2', null, 'Content'), file && body.note && h('span', { class: 'quiet' }, body.note),
+        (may || store.cell?.access === false) && !edit && !body.note && !file.session && h('button', { type: 'button', class: 'quietly', onclick: begin }, 'Edit…')),
+        edit ? editor() : body.text ? h('pre', { tabindex: 0, 'aria-label': 'Content' }, body.text) : h('p', { class: 'empty' }, 'The file is empty.')),
     ];
   },
 };
+
+// begin begins an edit. A text area turns all line ends into \n; save restores the file's.
+function begin() {
+  edit = { text: file.content.replaceAll('\r\n', '\n'), ends: file.content.includes('\r') ? '\r\n' : '\n', revision: file.revision, principal: store.caller.principal };
+  changed();
+}
 
 // editor edits the content. It writes only if the file still has the revision that the
 // text came from.
 function editor() {
   return h('form', { onsubmit: save },
     h('textarea', { 'aria-label': 'Content', rows: 16, spellcheck: 'false', value: edit.text, oninput() { edit.text = this.value; } }),
-    edit.revision !== file.revision && h('p', { class: 'error', role: 'alert' }, `The file has changed meanwhile, to revision ${file.revision}. Cancel, and edit the new content.`),
+    file && edit.revision !== file.revision && h('p', { class: 'error', role: 'alert' }, `The file has changed meanwhile, to revision ${file.revision}. Cancel, and edit the new content.`),
     edit.error && h('p', { class: 'error', role: 'alert' }, edit.error),
     h('div', { class: 'buttons' },
       h('button', { type: 'button', onclick() { edit = undefined; changed(); } }, 'Cancel'),
-      h('button', { type: 'submit', disabled: edit.busy || edit.revision !== file.revision }, 'Save')));
+      h('button', { type: 'submit', disabled: edit.busy || edit.revision !== file?.revision }, 'Save')));
 }
 
 async function save(event) {
@@ -110,11 +115,12 @@ async function save(event) {
   Object.assign(own, { busy: true, error: '' });
   changed();
   try {
-    await write(wanted, own.text, own.revision);
+    await write(wanted, own.text.replaceAll('\n', own.ends), own.revision);
     if (edit === own) edit = undefined;
     note('good', `${wanted} was written.`, { lasts: 15_000 });
   } catch (failure) {
     Object.assign(own, { busy: false, error: failure.message });
+    if (edit !== own) note('bad', `The change of ${wanted} was not confirmed: ${failure.message}`);
   }
   if (wanted === path) load();
 }
@@ -126,7 +132,7 @@ async function load() {
     if (!wanted() || got.revision < known) return;
     [file, failed, body, known] = [got.body, undefined, content(got.body), got.revision];
   } catch (failure) {
-    if (wanted()) [file, failed] = [undefined, failure];
+    if (wanted()) [file, failed] = [failure.status === 404 ? undefined : file, failure];
   }
   changed();
 }
@@ -135,7 +141,10 @@ const SHOWN = 64 * 1024; // characters of a text; of a binary file, a sixteenth 
 
 // content returns a file's text, or a dump of its bytes.
 function content(f) {
-  if (f.content !== undefined) return { text: f.content.slice(0, SHOWN), note: f.content.length > SHOWN ? 'the beginning only' : '' };
+  if (f.content !== undefined) {
+    const mixed = /\r(?!\n)/.test(f.content) || (f.content.includes('\r') && /(^|[^\r])\n/.test(f.content));
+    return { text: f.content.slice(0, SHOWN), note: f.content.length > SHOWN ? 'the beginning only' : mixed ? 'line ends of several kinds' : '' };
+  }
   const raw = atob(f.content_base64 ?? ''), lines = [];
   for (let at = 0; at < Math.min(raw.length, SHOWN / 16); at += 16) {
     const part = [...raw.slice(at, at + 16)];
