@@ -11,7 +11,8 @@ import { fact } from './view-cell.js';
 
 const PAGE = 1000;
 const known = new Map(); // by id, with the time of reading
-let search = '', complete = false, next = '', seen = new Set();
+let search = '', complete = false;
+let pass; // the pass through the list: the next page, and the ids that it has seen
 
 // left returns what is left of a session's lease, counted from when it was read.
 const left = s => (s.lease_remaining_ms === undefined ? undefined : Math.max(0, s.lease_remaining_ms - (performance.now() - s.readAt)));
@@ -19,28 +20,29 @@ const left = s => (s.lease_remaining_ms === undefined ? undefined : Math.max(0, 
 export const sessionsView = {
   title: 'Sessions', every: 1000,
   enter() {
-    next = '';
-    seen = new Set();
+    pass = { next: '', seen: new Set() };
     readQuotas();
   },
   // tick reads one page of the list: sessions open and end without events.
   async tick() {
+    const own = pass;
     let got;
     try {
-      got = await read(`v1/sessions?${query({ limit: PAGE, ...(next && { after: next }) })}`);
+      got = await read(`v1/sessions?${query({ limit: PAGE, ...(own.next && { after: own.next }) })}`);
     } catch {
       return;
     }
+    if (own !== pass) return; // the view was entered again
     const readAt = performance.now();
     for (const s of got.body.sessions) {
       known.set(s.id, { ...s, readAt });
-      seen.add(s.id);
+      own.seen.add(s.id);
     }
-    next = got.body.next ?? '';
-    if (!next) {
+    own.next = got.body.next ?? '';
+    if (!own.next) {
       readQuotas();
-      for (const id of known.keys()) if (!seen.has(id)) known.delete(id);
-      seen = new Set();
+      for (const id of known.keys()) if (!own.seen.has(id)) known.delete(id);
+      own.seen = new Set();
       complete = true;
     }
     changed();
