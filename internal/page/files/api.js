@@ -38,10 +38,10 @@ const unanswered = () => new Failed(0, { detail: 'the replica does not answer' }
 const unknown = () => new Failed(0, { code: 'outcome_unknown', detail: 'The replica does not answer: the outcome is unknown. See whether the change was made before you repeat it.' });
 
 // send makes a call and throws Failed unless it succeeds. A call without a signal of its
-// own times out.
+// own times out. An answer to a read for another caller is dropped.
 export async function send(path, { headers, ...init } = {}) {
-  const all = new Headers(headers);
-  if (token.get()) all.set('Authorization', `Bearer ${token.get()}`);
+  const all = new Headers(headers), own = token.get();
+  if (own && !all.has('Authorization')) all.set('Authorization', `Bearer ${own}`);
   let response;
   try {
     const signal = AbortSignal.timeout(init.method ? CHANGE : PATIENCE);
@@ -50,6 +50,7 @@ export async function send(path, { headers, ...init } = {}) {
     if (error.name === 'AbortError') throw error;
     throw init.method ? unknown() : unanswered();
   }
+  if (!init.method && own !== token.get()) throw new Failed(0, { code: 'other_caller', detail: 'the token has changed meanwhile' });
   const date = Date.parse(response.headers.get('Date'));
   if (date) skew = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
   if (response.ok) return response;
@@ -61,15 +62,15 @@ export async function send(path, { headers, ...init } = {}) {
 // read reads JSON: linearizably, or from this replica's own state while there is no
 // master. It returns the revision and whether the answer may be stale. A replica looks
 // for a master for seconds, so after a failure read does not wait for that again.
-export async function read(path) {
+export async function read(path, headers) {
   let response, stale = performance.now() - withoutMaster < 500;
   try {
-    if (!stale) response = await send(path);
+    if (!stale) response = await send(path, { headers });
   } catch (error) {
     if (error.code !== 'no_master') throw error;
     stale = true;
   }
-  if (stale) response = await send(own(path));
+  if (stale) response = await send(own(path), { headers });
   const body = await response.json().catch(() => { throw unanswered(); });
   return { body, stale, revision: Number(response.headers.get('Stout-Revision')) || 0 };
 }

@@ -3,7 +3,7 @@
 import { token } from './api.js';
 import { byId, h, render, seen } from './dom.js';
 import { link, status } from './parts.js';
-import { dismiss, hung, onChange, onEvent, pace, signIn, start, store } from './store.js';
+import { dismiss, hung, onChange, onEvent, pace, signIn, signOut, start, store } from './store.js';
 import { onScroll } from './table.js';
 import { cellView, membersView, verdict } from './view-cell.js';
 import { eventsView } from './view-events.js';
@@ -123,7 +123,8 @@ function askToken() {
 }
 
 function leave() {
-  signIn('').catch(() => {});
+  asking = false;
+  signOut();
   go();
 }
 
@@ -135,8 +136,15 @@ function sign() {
     h('input', { id: 'token', type: 'password', autocomplete: 'off', spellcheck: 'false', required: true }),
     (signError || store.refused) && h('p', { class: 'error', role: 'alert' }, signError || store.refused),
     h('div', { class: 'buttons' },
-      h('button', { type: 'button', onclick() { asking = false; store.refused = ''; draw(); } }, 'Continue without a token'),
+      h('button', { type: 'button', onclick: dontSign }, 'Continue without a token'),
       h('button', { type: 'submit', class: 'main' }, 'Sign in')));
+}
+
+// dontSign closes the form, and drops a token that was refused.
+function dontSign() {
+  asking = false;
+  if (token.get() || store.refused) leave();
+  else draw();
 }
 
 async function submit(event) {
@@ -146,11 +154,10 @@ async function submit(event) {
     await signIn(field.value.trim());
     field.value = '';
     asking = false;
-    store.refused = '';
+    signError = '';
     go(true);
   } catch (error) {
     signError = error.message;
-    store.refused = '';
     draw();
   }
 }

@@ -301,11 +301,12 @@ async function readWaitCycles() {
   changed();
 }
 
+const whoami = async headers => (await read('v1/access/whoami?rights=true', headers)).body;
+
 // identify reads the caller's principal and rights.
-export async function identify() {
+async function identify() {
   try {
-    store.caller = (await read('v1/access/whoami?rights=true')).body;
-    store.refused = '';
+    Object.assign(store, { caller: await whoami(), refused: '' });
   } catch (error) {
     if (error.status === 401) {
       Object.assign(store, { caller: { principal: 'anonymous', how: 'none', observe: false, operate: false }, refused: error.message });
@@ -367,23 +368,24 @@ function listen() {
   });
 }
 
-// signIn continues with another token; an empty token means anonymous.
+// signIn continues with another token once the cell has accepted it.
 export async function signIn(secret) {
-  const before = token.get();
+  const caller = await whoami({ Authorization: `Bearer ${secret}` });
   token.set(secret);
-  try {
-    await identify();
-  } catch (error) {
-    if (error.status === 401) {
-      token.set(before === secret ? '' : before);
-      await identify().catch(() => {});
-    }
-    throw error;
-  }
   forget();
+  Object.assign(store, { caller, refused: '' });
   listen();
   readCell();
   readMembers();
+}
+
+// signOut drops the token and the caller at once, whether or not the replica answers.
+export function signOut() {
+  token.set('');
+  forget();
+  Object.assign(store, { caller: null, refused: '' });
+  listen();
+  identify().catch(() => {});
 }
 
 // forget drops everything that the previous caller could see.

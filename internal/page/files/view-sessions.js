@@ -11,7 +11,7 @@ import { fact } from './view-cell.js';
 
 const PAGE = 1000;
 const known = new Map(); // by id, with the time of reading
-let search = '', complete = false;
+let search = '', complete = false, caller;
 let pass; // the pass through the list: the next page, and the ids that it has seen
 
 // left returns what is left of a session's lease, counted from when it was read.
@@ -21,6 +21,11 @@ export const sessionsView = {
   title: 'Sessions', every: 1000,
   enter() {
     pass = { next: '', seen: new Set() };
+    if (caller !== store.caller) {
+      known.clear();
+      complete = false;
+    }
+    caller = store.caller;
     readQuotas();
   },
   // tick reads one page of the list: sessions open and end without events.
