@@ -326,7 +326,8 @@ func TestWithoutMaster(t *testing.T) {
 	p.expects("Failed to load resource")
 	p.lists("/held")
 	p.shows(".verdict", "perhaps out of date")
-	p.shows(".note.bad", "No master is in office")
+	p.shows(".note.bad", "This replica reaches no master; others may have one. It does not reach ")
+	p.shows(".note.bad", "The page of another replica: ")
 }
 
 // TestAccess: a caller without the right to see an item gets no hint that it

@@ -103,16 +103,20 @@ function linkState({ state, since }) {
 
 // trouble returns a note while there is a problem with the connection to the cell.
 function trouble() {
-  const { link: l, cell, cellError, members } = store;
+  const { link: l, cell, cellError } = store;
   const [kind, says] = verdict();
   if (hung() || (l.state === 'broken' && cellError?.status === 0)) {
-    const others = (members?.members ?? []).filter(m => !m.url.startsWith(location.origin));
-    return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, 'This replica does not answer. The page shows the last known state and retries.'),
-      others.length ? h('span', null, 'The page of another replica: ', others.map(m => [' ', link(new URL('/ui/', m.url).href, m.id)])) : null);
+    return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, 'This replica does not answer. The page shows the last known state and retries.'), others(cell));
   }
-  if (kind === 'bad' && cell && !cell.master) return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, says));
+  if (kind === 'bad' && cell && !cell.master) return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, says), others(cell));
   if (l.state === 'broken' && l.why) return h('div', { class: 'note warn', key: 'trouble' }, h('span', null, `Not live: ${l.why}`));
   return null;
+}
+
+// others links to the pages of the other replicas.
+function others(cell) {
+  const all = (cell?.replicas ?? []).filter(r => r.url && !r.url.startsWith(location.origin));
+  return all.length > 0 && h('span', null, 'The page of another replica: ', all.map(r => [' ', link(new URL('/ui/', r.url).href, r.id)]));
 }
 
 function askToken() {

@@ -14,6 +14,14 @@ const since = () => performance.now() - store.cellAt;
 // it holds no promise, although each round of the lease renews promises.
 const cutOff = ({ master, lease }, r) => !!master && lease.held && r.healthy && r.id !== master.id && !r.promise && r.last_contact_ms > lease.term_ms;
 
+// masterless describes what a replica without a master knows: one that reaches all others
+// knows that there is none.
+function masterless({ replicas }) {
+  const away = replicas.filter(r => !r.healthy).map(r => r.id);
+  if (!away.length) return 'No master is in office: nothing can be locked or changed until there is one.';
+  return `This replica reaches no master; others may have one. It does not reach ${away.join(' and ')}.`;
+}
+
 // verdict returns the state of the cell: a kind of mark and a sentence.
 export function verdict() {
   const { cell, members } = store;
@@ -23,7 +31,7 @@ export function verdict() {
   if (store.cellError) return lost(store.cellError.status ? store.cellError.message : 'this replica does not answer');
   const unhealthy = cell.replicas.filter(r => !r.healthy || cutOff(cell, r)).map(r => r.id);
   const more = members ? tolerance(members.tolerates) : '';
-  if (!cell.master) return ['bad', 'No master is in office: nothing can be locked or changed until there is one.'];
+  if (!cell.master) return ['bad', masterless(cell)];
   if (unhealthy.length) return [members?.tolerates ? 'warn' : 'bad', `${unhealthy.join(' and ')} ${unhealthy.length === 1 ? 'is' : 'are'} unhealthy. ${more}`];
   if (members && members.tolerates === 0 && cell.replicas.length > 1) return ['warn', `All replicas are healthy. ${more}`];
   return ['good', `All replicas are healthy. ${more}`];
