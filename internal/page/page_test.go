@@ -14,7 +14,7 @@ import (
 )
 
 // maxBytes limits the total size of the files, for people on slow lines.
-const maxBytes = 112 << 10
+const maxBytes = 108 << 10
 
 // TestFilesAreTheirOwn: the files use nothing that the policy forbids, and name no other
 // host.

@@ -8,7 +8,8 @@ import { readLock, store } from './store.js';
 import { stateOf } from './view-locks.js';
 import { ago, atLeast, called, count, details, happened, lasting, plural, reason, timeOfDay } from './words.js';
 
-let path, lock, error, admin, history, late;
+let path, lock, error, history, late;
+let admin; // a rule lets the caller release by force
 let news; // timer of the next reading
 const looks = inOrder(), histories = inOrder();
 let none = false; // the replica keeps no history
@@ -20,11 +21,11 @@ export const lockView = {
     lock = error = history = undefined;
     looks()();
     histories()();
-    admin = store.caller?.operate ?? false;
+    admin = false;
     lockView.tick();
     past();
     const wanted = path;
-    if (!admin) read(`v1/access/check?${query({ path })}`).then(got => { if (wanted === path) admin = got.body.admin.allowed; }, () => {});
+    if (!store.caller?.operate) read(`v1/access/check?${query({ path })}`).then(got => { if (wanted === path) admin = got.body.admin.allowed; }, () => {});
   },
   async tick() {
     if (final(error)) return;
@@ -57,16 +58,16 @@ const head = (...names) => h('thead', null, h('tr', null, names.map(n => h('th',
 const wide = name => ({ name, class: 'wide' });
 
 function holders(known) {
-  const { holders: all, more_holders: more } = known;
+  const { holders: all, more_holders: more } = known, may = admin || store.caller.operate;
   if (!all.length) return null;
   return h('section', { 'aria-labelledby': 'holders' }, h('h2', { id: 'holders' }, all.length === 1 ? 'Holder' : 'Holders'),
-    h('table', { class: 'short' }, head('Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Token', 'Held for', ...(admin ? [{ name: h('span', { class: 'unseen' }, 'Action') }] : [])),
+    h('table', { class: 'short' }, head('Session', wide('Principal'), wide('Handle'), wide('Mode'), 'Token', 'Held for', ...(may ? [{ name: h('span', { class: 'unseen' }, 'Action') }] : [])),
       h('tbody', null, all.slice(0, 200).map(x => h('tr', { key: x.token },
         h('th', { scope: 'row' }, sessionLink(x.session, x.session_name)),
         h('td', { class: 'wide' }, x.principal), h('td', { class: 'wide mono' }, x.handle),
         h('td', { class: 'wide' }, x.mode), h('td', { class: 'mono' }, x.token),
         h('td', { title: x.granted_at }, ago(x.granted_at), x.unclaimed_ms ? status('warn', 'unclaimed') : ''),
-        admin && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ ...known, path }, x, called(x.session_name, x.session)) },
+        may && h('td', { class: 'act' }, h('button', { type: 'button', class: 'danger quietly', onclick: () => release({ ...known, path }, x, called(x.session_name, x.session)) },
           'Release…', h('span', { class: 'unseen' }, ` by force from ${called(x.session_name, x.session)}`))))))),
     (all.length > 200 || more) && h('p', { class: 'quiet' }, `and ${count(all.length - Math.min(200, all.length) + (more ?? 0))} more`));
 }
