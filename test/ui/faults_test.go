@@ -47,8 +47,8 @@ func meddle(t *testing.T, base, where string) *tab {
 	return p
 }
 
-// answers sets the answers to the page's calls; body is that of the function
-// answer.
+// answers sets the answers to the page's calls; body is the body of the
+// function answer.
 func (p *tab) answers(body string) {
 	p.t.Helper()
 	eval[bool](p, `(window.answer = async (url, init) => { `+body+` }, true)`)

@@ -244,7 +244,7 @@ func TestEdit(t *testing.T) {
 	p.shows("pre", "level=2")
 	enter("level=3\n")
 	put(at, "/app/conf", "level=9\n")
-	p.shows("form .error", "The file has changed meanwhile")
+	p.shows("form .error", "The file has since changed")
 	p.until(`document.querySelector('button[type=submit]').disabled`)
 	p.until(`(document.querySelector('form .buttons button').click(), true)`)
 	p.shows("pre", "level=9")

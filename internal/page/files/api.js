@@ -35,7 +35,7 @@ const CHANGE = 30_000; // ms; a change may wait for a master, and then for a tra
 // unanswered returns the error of a call without an answer: the replica is down or hangs.
 const unanswered = () => new Failed(0, { detail: 'the replica does not answer' });
 
-const unknown = () => new Failed(0, { code: 'outcome_unknown', detail: 'The replica does not answer: the outcome is unknown. See whether the change was made before you repeat it.' });
+const unknown = () => new Failed(0, { code: 'outcome_unknown', detail: 'the replica does not answer, so the outcome is unknown: see whether the change was made before you repeat it' });
 
 // send makes a call and throws Failed unless it succeeds. A call without a signal of its
 // own times out. An answer to a read for another caller is dropped.
@@ -50,7 +50,7 @@ export async function send(path, { headers, ...init } = {}) {
     if (error.name === 'AbortError') throw error;
     throw init.method ? unknown() : unanswered();
   }
-  if (!init.method && own !== token.get()) throw new Failed(0, { code: 'other_caller', detail: 'the token has changed meanwhile' });
+  if (!init.method && own !== token.get()) throw new Failed(0, { code: 'other_caller', detail: 'the token was changed' });
   const date = Date.parse(response.headers.get('Date'));
   if (date) skew = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
   if (response.ok) return response;

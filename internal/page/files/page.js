@@ -104,11 +104,11 @@ function linkState({ state, since }) {
 // trouble returns a note while there is a problem with the connection to the cell.
 function trouble() {
   const { link: l, cell, cellError } = store;
-  const [kind, says] = verdict();
+  const [kind, text] = verdict();
   if (hung() || (l.state === 'broken' && cellError?.status === 0)) {
     return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, 'This replica does not answer. The page shows the last known state and retries.'), others(cell));
   }
-  if (kind === 'bad' && cell && !cell.master) return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, says), others(cell));
+  if (kind === 'bad' && cell && !cell.master) return h('div', { class: 'note bad', key: 'trouble' }, h('span', null, text), others(cell));
   if (l.state === 'broken' && l.why) return h('div', { class: 'note warn', key: 'trouble' }, h('span', null, `Not live: ${l.why}`));
   return null;
 }

@@ -152,7 +152,7 @@ async function forgetFreed() {
 
 // Files. A directory is read when a view shows it.
 
-// readDirectory reads a directory, and then repeats the events that arrived meanwhile.
+// readDirectory reads a directory, and then applies the events that arrived during the read.
 export async function readDirectory(prefix) {
   const known = store.files.get(prefix) ?? { files: new Map(), dirs: new Set(), read: false };
   const next = { files: new Map(), dirs: new Set(), read: true, more: false }, missed = [];

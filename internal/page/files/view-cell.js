@@ -14,8 +14,8 @@ const since = () => performance.now() - store.cellAt;
 // it holds no promise, although each round of the lease renews promises.
 const cutOff = ({ master, lease }, r) => !!master && lease.held && r.healthy && r.id !== master.id && !r.promise && r.last_contact_ms > lease.term_ms;
 
-// masterless describes what a replica without a master knows: one that reaches all others
-// knows that there is none.
+// masterless describes what a replica without a master knows. Only a replica that reaches
+// all others knows that the cell has no master.
 function masterless({ replicas }) {
   const away = replicas.filter(r => !r.healthy).map(r => r.id);
   if (!away.length) return 'No master is in office: nothing can be locked or changed until there is one.';

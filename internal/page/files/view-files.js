@@ -102,7 +102,7 @@ function begin() {
 function editor() {
   return h('form', { onsubmit: save },
     h('textarea', { 'aria-label': 'Content', rows: 16, spellcheck: 'false', value: edit.text, oninput() { edit.text = this.value; } }),
-    file && edit.revision !== file.revision && h('p', { class: 'error', role: 'alert' }, `The file has changed meanwhile, to revision ${file.revision}. Cancel, and edit the new content.`),
+    file && edit.revision !== file.revision && h('p', { class: 'error', role: 'alert' }, `The file has since changed, to revision ${file.revision}. Cancel, and edit the new content.`),
     edit.error && h('p', { class: 'error', role: 'alert' }, edit.error),
     h('div', { class: 'buttons' },
       h('button', { type: 'button', onclick() { edit = undefined; changed(); } }, 'Cancel'),
