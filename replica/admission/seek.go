@@ -39,6 +39,9 @@ func (s *Finder) Run(ctx context.Context) (Identity, error) {
 				names, s.Self.Unanswered = s.Others(ctx)
 			}
 			answers = AskAll(ctx, s.Self.ID, names, s.Ask)
+			if err := s.learn(answers); err != nil {
+				return s.Self.Identity, err
+			}
 		}
 		d := Decide(s.Self, answers)
 		if ctx.Err() != nil {
@@ -63,6 +66,21 @@ func (s *Finder) Run(ctx context.Context) (Identity, error) {
 			return s.Self.Identity, ctx.Err()
 		}
 	}
+}
+
+// learn notes which members a removed replica's cell has by now. The members that it
+// knew may leave while it waits, and later ones may add it again.
+func (s *Finder) learn(answers map[string]Answer) error {
+	next := s.Self.Identity
+	next.Known = *s.Self.Known.Learn(s.Self.CellID, answers)
+	if next.Known.Index == s.Self.Known.Index {
+		return nil
+	}
+	if err := s.Save(next); err != nil {
+		return err
+	}
+	s.Self.Identity = next
+	return nil
 }
 
 // AskLeader asks the named replicas, except one, at the same time. It returns

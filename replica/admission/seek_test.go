@@ -51,6 +51,39 @@ func TestMemberStartsAlone(t *testing.T) {
 	})
 }
 
+// A removed replica follows the members while it waits: one that it saw removed may
+// admit it if a member reported that it came again, also after a restart.
+func TestRemovedReplicaLearnsMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		who := Identity{ID: "r1", Directory: "a", Cell: "c", CellID: "id", Replaced: 3,
+			Known: *new(Roster).Note(2, []string{"r1/a", "r2/b", "r3/d"}, nil).Note(3, []string{"r2/b"}, nil)}
+		again := Info{ID: "r3", Directory: "d", CellID: "id", ConfigIndex: 9, Members: []string{"r1/a", "r3/d"}}
+		answer := func() (Info, error) { return again, nil }
+		waiting, _ := seeker(who, func() (Info, error) { return answer() })
+		waiting.Save = func(next Identity) error { who = next; return nil }
+		run := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := waiting.Run(ctx)
+			return err
+		}
+		if err := run(); err == nil {
+			t.Error("a replica that it saw removed admits it")
+		}
+		answer = func() (Info, error) {
+			return Info{ID: "r2", Directory: "b", CellID: "id", ConfigIndex: 5, Members: []string{"r2/b", "r3/d"}}, nil
+		}
+		if err := run(); err == nil {
+			t.Error("it is no member, and starts")
+		}
+		answer = func() (Info, error) { return again, nil }
+		waiting.Self.Identity = who // restarted
+		if err := run(); err != nil || who.Admitted != 9 {
+			t.Errorf("it does not start: %v, %+v", err, who)
+		}
+	})
+}
+
 // TestAskLeader: the first answer from a leader counts, without waiting for
 // others.
 func TestAskLeader(t *testing.T) {
