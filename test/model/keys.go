@@ -14,7 +14,7 @@ import (
 func (m *Model) Key(path string) state.Key {
 	k := state.Key{File: m.Files[path]}
 	if l := m.Lock(path); len(l.Holders) > 0 && k.File != nil {
-		k.Session = l.Holders[0].Session
+		k.Session, k.Locked = l.Holders[0].Session, l.Holders[0].Key != state.NoKey
 	}
 	return k
 }

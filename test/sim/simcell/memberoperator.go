@@ -358,7 +358,8 @@ func (s *memberOperator) set(ctx context.Context, name, suffrage string, moves b
 }
 
 // call makes a call through each replica until one accepts it, and reports the
-// result to the oracle.
+// result to the oracle. Sometimes it repeats a call with an unknown outcome at once,
+// while the change may still be undone.
 func (s *memberOperator) call(ctx context.Context, d *demand, do func(context.Context, *master.Master) error) {
 	s.calling++
 	defer func() { s.calling-- }()
@@ -366,6 +367,7 @@ func (s *memberOperator) call(ctx context.Context, d *demand, do func(context.Co
 	before := s.begun
 	alone := s.calling == 1 && s.sending == 0
 	s.w.oracle.demanded(d)
+	repeats := false
 	for range 3 {
 		for _, m := range s.w.machines {
 			p := m.process
@@ -379,8 +381,18 @@ func (s *memberOperator) call(ctx context.Context, d *demand, do func(context.Co
 			cancel()
 			s.w.trace.note("steward", "%v through %s: %v", d, m.id, err)
 			switch {
-			case p.dead(), err != nil && isUnknown(err):
+			case repeats && (err == nil || d.kind == removes && errors.Is(err, lockapi.CodeNotFound)):
+				s.w.stats.check("repeated change of the members")
+				s.w.oracle.agreed(d, alone && s.begun == before)
+				d.over = false
+				s.w.until(6 * time.Second) // the first attempt may still take effect
+				d.over = true
+				return
+			case repeats && !errors.Is(err, lockapi.CodeNoMaster), p.dead(), err != nil && isUnknown(err):
 				s.w.oracle.unknown(d)
+				if repeats = !repeats && s.rng.IntN(2) == 0; repeats {
+					continue
+				}
 				s.w.until(6 * time.Second) // it may still take effect
 				return
 			case err == nil:
@@ -393,7 +405,9 @@ func (s *memberOperator) call(ctx context.Context, d *demand, do func(context.Co
 		}
 		s.w.until(300 * time.Millisecond)
 	}
-	s.w.oracle.declined(d, errors.New("no master"))
+	if !repeats {
+		s.w.oracle.declined(d, errors.New("no master"))
+	}
 }
 
 // list reads the list of members at the master.
