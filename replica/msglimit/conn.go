@@ -16,6 +16,7 @@ package msglimit
 import (
 	"io"
 	"net"
+	"time"
 )
 
 // Bounds are the bounds of a message.
@@ -23,6 +24,10 @@ type Bounds struct {
 	Entries int64 // bytes of a message that may bring log entries
 	Other   int64 // bytes of any other message, and of a snapshot's head; the snapshot has no bound
 	Values  int64 // values: keys, numbers, strings, maps, arrays
+	// Stall is how long a sender may send nothing of a snapshot that it has begun. The
+	// library receives a snapshot on its main loop: while it waits, the replica does
+	// not vote.
+	Stall time.Duration
 }
 
 // Conn passes on the data that a connection receives, as long as it is within
@@ -42,6 +47,11 @@ type conn struct {
 func (c *conn) Read(p []byte) (int, error) {
 	if c.stream.over {
 		return 0, io.EOF
+	}
+	if c.stream.raw {
+		if err := c.SetReadDeadline(time.Now().Add(c.stream.bounds.Stall)); err != nil {
+			return 0, err
+		}
 	}
 	n, err := c.Conn.Read(p)
 	if bad := c.stream.pass(p[:n]); bad != nil {

@@ -82,7 +82,7 @@ func (s *logStore) look(log raft.LogStore) error {
 		return err
 	}
 	var end, there raft.Log
-	if len(metas) == 0 || s.standIn(metas[0].Index, &end) != nil {
+	if len(metas) == 0 || s.endOf(metas[0].Index, &end) != nil {
 		return nil
 	}
 	s.finished(end.Index)
@@ -164,7 +164,19 @@ const StandIn raft.LogType = 0xff
 //  3. In the end it would look for entries that it does not have.
 //
 // No other code sees the stand-in, because the transport refuses to send one.
+//
+// A snapshot counts from finished on: the library does not use one whose finish has
+// failed, although it may have its name already.
 func (s *logStore) standIn(index uint64, l *raft.Log) error {
+	if index != s.snapshot.Load() {
+		return raft.ErrLogNotFound
+	}
+	return s.endOf(index, l)
+}
+
+// endOf returns the end of the latest snapshot in the directory, if it is at an
+// index.
+func (s *logStore) endOf(index uint64, l *raft.Log) error {
 	metas, err := s.snapshots.List()
 	if err != nil {
 		return fmt.Errorf("%w: %w", raft.ErrLogNotFound, err)

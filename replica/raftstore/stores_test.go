@@ -238,6 +238,10 @@ func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 	sink, err := snapshots.Create(raft.SnapshotVersionMax, 7, 3, raft.Configuration{}, 1, wire)
 	must(t, err)
 	must(t, sink.Close())
+	if err := l.GetLog(7, &got); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("at the end of a snapshot whose finish has failed: %v", err)
+	}
+	l.finished(7)
 	for _, other := range []uint64{6, 8} {
 		if err := l.GetLog(other, &got); !errors.Is(err, raft.ErrLogNotFound) {
 			t.Errorf("entry %d beside the snapshot's end: %v", other, err)

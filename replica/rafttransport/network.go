@@ -135,6 +135,7 @@ var messageBounds = msglimit.Bounds{
 	Entries: MaxAppendEntries*(membership.MaxEntryBytes+1<<10) + 64<<10,
 	Other:   64 << 10,
 	Values:  1024,
+	Stall:   3 * Timeout,
 }
 
 // Accept returns the next connection, with bounded messages.
