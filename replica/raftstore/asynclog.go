@@ -137,14 +137,6 @@ func (s *asyncLog) store(logs []*raft.Log) error {
 	return err
 }
 
-// writingFor returns how long the current write has taken, 0 without one.
-func (s *asyncLog) writingFor() time.Duration {
-	if began := s.began.Load(); began != 0 {
-		return s.clock() - time.Duration(began)
-	}
-	return 0
-}
-
 // write stores the queue, as much at once as is there, until it is empty.
 func (s *asyncLog) write() {
 	s.mu.Lock()

@@ -146,7 +146,7 @@ func TestLeadersFirstEntryIsOnDisk(t *testing.T) {
 // entries as leader, even if those are deleted again in a later term.
 func TestDeposedLeaderWritesInOrder(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
-		votes := &voteStore{StableStore: raft.NewInmemStore(), waitDurable: b.waitAll, fail: func(err error) { t.Error(err) }}
+		votes := &voteStore{StableStore: raft.NewInmemStore(), waitDurable: b.waitAll, clock: func() time.Duration { return 1 }, fail: func(err error) { t.Error(err) }}
 		b.leading = true
 		must(t, b.store(t, 1, 4))
 		first, err := b.FirstIndex()
@@ -275,17 +275,43 @@ func TestSnapshotsWaitForTheLog(t *testing.T) {
 func TestHungWriteAside(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
 		b.leading = true
-		if b.writingFor() != 0 {
+		if writingFor(&b.began, b.clock) != 0 {
 			t.Error("a write before any")
 		}
 		must(t, b.store(t, 1, 1))
 		time.Sleep(900 * time.Millisecond) // virtual
-		if d := b.writingFor(); d != 900*time.Millisecond {
+		if d := writingFor(&b.began, b.clock); d != 900*time.Millisecond {
 			t.Errorf("writing for %v, want 900ms", d)
 		}
 		must(t, b.waitStored(1))
-		if b.writingFor() != 0 {
+		if writingFor(&b.began, b.clock) != 0 {
 			t.Error("a write after the last")
+		}
+	})
+}
+
+// slowVotes takes a second for each write.
+type slowVotes struct{ *raft.InmemStore }
+
+func (s slowVotes) SetUint64(key []byte, value uint64) error {
+	time.Sleep(time.Second)
+	return s.InmemStore.SetUint64(key, value)
+}
+
+// TestHungVote: a write of a term or a vote is visible, too. It has the library's
+// main loop wait.
+func TestHungVote(t *testing.T) {
+	async(t, func(t *testing.T, b *asyncBench) {
+		votes := &voteStore{StableStore: slowVotes{raft.NewInmemStore()}, waitDurable: b.waitAll, clock: b.clock, fail: func(err error) { t.Error(err) }}
+		s := &Stores{async: b.asyncLog, votes: votes, clock: b.clock}
+		go func() { _ = votes.SetUint64([]byte(KeyTerm), 7) }()
+		time.Sleep(900 * time.Millisecond)
+		if d := s.WritingFor(); d != 900*time.Millisecond {
+			t.Errorf("writing for %v, want 900ms", d)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if d := s.WritingFor(); d != 0 {
+			t.Errorf("writing for %v after the end", d)
 		}
 	})
 }
@@ -294,7 +320,7 @@ func TestHungWriteAside(t *testing.T) {
 // that term.
 func TestEntriesAreOnDiskBeforeALaterTerm(t *testing.T) {
 	async(t, func(t *testing.T, b *asyncBench) {
-		votes := &voteStore{StableStore: raft.NewInmemStore(), waitDurable: b.waitAll, fail: func(err error) { t.Error(err) }}
+		votes := &voteStore{StableStore: raft.NewInmemStore(), waitDurable: b.waitAll, clock: func() time.Duration { return 1 }, fail: func(err error) { t.Error(err) }}
 		b.leading = true
 		must(t, b.store(t, 1, 4))
 		b.leading = false
@@ -308,7 +334,7 @@ func TestEntriesAreOnDiskBeforeALaterTerm(t *testing.T) {
 	t.Run("not at all where the disk refuses", func(t *testing.T) {
 		async(t, func(t *testing.T, b *asyncBench) {
 			terms := raft.NewInmemStore()
-			votes := &voteStore{StableStore: terms, waitDurable: b.waitAll, fail: func(err error) { t.Error(err) }}
+			votes := &voteStore{StableStore: terms, waitDurable: b.waitAll, clock: func() time.Duration { return 1 }, fail: func(err error) { t.Error(err) }}
 			b.leading = true
 			b.refuse.Store(&errDisk)
 			must(t, b.store(t, 1, 4))

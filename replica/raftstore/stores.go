@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -42,6 +43,8 @@ type Stores struct {
 
 	async *asyncLog
 	logs  *logStore
+	votes *voteStore
+	clock func() time.Duration
 }
 
 // CacheSize is how many of the last entries stay in memory. Each is read once
@@ -68,8 +71,8 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 	if err := logs.look(under.Logs); err != nil {
 		return nil, err
 	}
-	votes := &voteStore{StableStore: under.Votes, waitDurable: async.waitAll, fail: o.Fail}
-	return &Stores{Logs: logs, Votes: votes, Snapshots: forwardOnly{under.Snapshots, logs, async.waitStored}, async: async, logs: logs}, nil
+	votes := &voteStore{StableStore: under.Votes, waitDurable: async.waitAll, clock: o.Clock, fail: o.Fail}
+	return &Stores{Logs: logs, Votes: votes, Snapshots: forwardOnly{under.Snapshots, logs, async.waitStored}, async: async, logs: logs, votes: votes, clock: o.Clock}, nil
 }
 
 // Agrees returns ErrLostChanges if a leader's snapshot ends with another entry
@@ -97,9 +100,18 @@ func (s *Stores) Stored(index, term uint64) (left, arrived time.Duration, own bo
 	return s.async.landed.find(index, term)
 }
 
-// WritingFor returns how long the current write to the log has taken, 0
+// WritingFor returns how long the current write to the log or of a vote has taken, 0
 // without one.
-func (s *Stores) WritingFor() time.Duration { return s.async.writingFor() }
+func (s *Stores) WritingFor() time.Duration {
+	return max(writingFor(&s.async.began, s.clock), writingFor(&s.votes.began, s.clock))
+}
+
+func writingFor(since *atomic.Int64, clock func() time.Duration) time.Duration {
+	if began := since.Load(); began != 0 {
+		return clock() - time.Duration(began)
+	}
+	return 0
+}
 
 // Sync returns how long a write to the log takes at present: the median of the
 // last writes, 0 while there are too few.

@@ -100,7 +100,7 @@ func onDiskUpTo(uint64) error { return nil }
 
 func TestVoteIsWrittenCandidateFirst(t *testing.T) {
 	d := &disk{InmemStore: raft.NewInmemStore()}
-	s := &voteStore{StableStore: d, waitDurable: onDisk, fail: func(err error) { t.Error(err) }}
+	s := &voteStore{StableStore: d, waitDurable: onDisk, clock: func() time.Duration { return 1 }, fail: func(err error) { t.Error(err) }}
 	if err := vote(s, 3, "r2"); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestCrashWithinAVote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &disk{InmemStore: raft.NewInmemStore()}
-			s := &voteStore{StableStore: d, waitDurable: onDisk, fail: func(error) {}}
+			s := &voteStore{StableStore: d, waitDurable: onDisk, clock: func() time.Duration { return 1 }, fail: func(error) {}}
 			if err := vote(s, 3, "r2"); err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func TestStoreErrorsFailTheReplica(t *testing.T) {
 			goesOn, told := make(chan error, 1), false
 			go func() { // the library's main loop
 				defer close(goesOn)
-				goesOn <- write(l, &voteStore{StableStore: d, waitDurable: onDisk, fail: fail})
+				goesOn <- write(l, &voteStore{StableStore: d, waitDurable: onDisk, clock: func() time.Duration { return 1 }, fail: fail})
 			}()
 			for err := range goesOn {
 				if told = true; !errors.Is(err, errDisk) {

@@ -3,6 +3,8 @@ package raftstore
 import (
 	"fmt"
 	"runtime"
+	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -35,8 +37,26 @@ const (
 type voteStore struct {
 	raft.StableStore
 	waitDurable func() error // waits until all entries are on the disk
+	clock       func() time.Duration
 	fail        func(error)
 	heldTerm    *uint64
+	began       atomic.Int64 // when the current write began, by the clock; 0 without one
+}
+
+// put writes a number under a key.
+func (s *voteStore) put(key []byte, value uint64) error {
+	return s.write(key, func() error { return s.StableStore.SetUint64(key, value) })
+}
+
+// write makes a write, and fails the replica if it fails.
+func (s *voteStore) write(key []byte, do func() error) error {
+	s.began.Store(max(1, int64(s.clock())))
+	defer s.began.Store(0)
+	err := do()
+	if err != nil {
+		s.fail(fmt.Errorf("write %s: %w", key, err))
+	}
+	return err
 }
 
 func (s *voteStore) SetUint64(key []byte, value uint64) error {
@@ -46,7 +66,7 @@ func (s *voteStore) SetUint64(key []byte, value uint64) error {
 	}
 	err := s.waitDurable() // the error has failed the replica already
 	if err == nil {
-		err = s.note(key, s.StableStore.SetUint64(key, value))
+		err = s.put(key, value)
 	}
 	if err != nil { // the library would panic on it
 		runtime.Goexit()
@@ -55,7 +75,7 @@ func (s *voteStore) SetUint64(key []byte, value uint64) error {
 }
 
 func (s *voteStore) Set(key, value []byte) error {
-	if err := s.note(key, s.StableStore.Set(key, value)); err != nil {
+	if err := s.write(key, func() error { return s.StableStore.Set(key, value) }); err != nil {
 		return err
 	}
 	if string(key) != keyVoteCandidate || s.heldTerm == nil {
@@ -64,12 +84,5 @@ func (s *voteStore) Set(key, value []byte) error {
 	faultpoint.Hit(faultpoint.VoteStore)
 	term := *s.heldTerm
 	s.heldTerm = nil
-	return s.note([]byte(keyVoteTerm), s.StableStore.SetUint64([]byte(keyVoteTerm), term))
-}
-
-func (s *voteStore) note(key []byte, err error) error {
-	if err != nil {
-		s.fail(fmt.Errorf("write %s: %w", key, err))
-	}
-	return err
+	return s.put([]byte(keyVoteTerm), term)
 }

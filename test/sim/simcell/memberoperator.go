@@ -381,7 +381,7 @@ func (s *memberOperator) call(ctx context.Context, d *demand, do func(context.Co
 			cancel()
 			s.w.trace.note("steward", "%v through %s: %v", d, m.id, err)
 			switch {
-			case repeats && (err == nil || d.kind == removes && errors.Is(err, lockapi.CodeNotFound)):
+			case repeats && !p.dead() && (err == nil || d.kind == removes && errors.Is(err, lockapi.CodeNotFound)):
 				s.w.stats.check("repeated change of the members")
 				s.w.oracle.agreed(d, alone && s.begun == before)
 				d.over = false
@@ -405,9 +405,11 @@ func (s *memberOperator) call(ctx context.Context, d *demand, do func(context.Co
 		}
 		s.w.until(300 * time.Millisecond)
 	}
-	if !repeats {
-		s.w.oracle.declined(d, errors.New("no master"))
+	if repeats {
+		s.w.until(6 * time.Second) // as above
+		return
 	}
+	s.w.oracle.declined(d, errors.New("no master"))
 }
 
 // list reads the list of members at the master.
