@@ -24,10 +24,10 @@ type Bounds struct {
 	Entries int64 // bytes of a message that may bring log entries
 	Other   int64 // bytes of any other message, and of a snapshot's head; the snapshot has no bound
 	Values  int64 // values: keys, numbers, strings, maps, arrays
-	// Stall is how long a sender may send nothing of a snapshot that it has begun. The
-	// library receives a snapshot on its main loop: while it waits, the replica does
-	// not vote.
-	Stall time.Duration
+	// SnapshotTimeout is how long a sender may send nothing of a snapshot that it
+	// has begun. The library receives a snapshot on its main loop: while it waits,
+	// the replica does not vote.
+	SnapshotTimeout time.Duration
 }
 
 // Conn passes on the data that a connection receives, as long as it is within
@@ -49,7 +49,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if c.stream.raw {
-		if err := c.SetReadDeadline(time.Now().Add(c.stream.bounds.Stall)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(c.stream.bounds.SnapshotTimeout)); err != nil {
 			return 0, err
 		}
 	}

@@ -21,7 +21,7 @@ func TestStalledSnapshot(t *testing.T) {
 		sender, accepted := net.Pipe()
 		defer sender.Close()
 		of := bounds
-		of.Stall = 3 * time.Second
+		of.SnapshotTimeout = 3 * time.Second
 		receiver := Conn(accepted, of, func(err error) { t.Error(err) })
 		go func() {
 			vote := encoded(t, 1, &raft.RequestVoteRequest{})

@@ -16,7 +16,7 @@ import (
 const patience = 5 * time.Second
 
 // bounds are like a replica's.
-var bounds = Bounds{Entries: 4 << 20, Other: 64 << 10, Values: 1024, Stall: time.Minute}
+var bounds = Bounds{Entries: 4 << 20, Other: 64 << 10, Values: 1024, SnapshotTimeout: time.Minute}
 
 // wire is a stream layer without a network. It accepts the connections that it
 // dials.

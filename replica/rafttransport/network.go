@@ -132,10 +132,10 @@ type stream struct {
 // of membership.MaxEntryBytes. Its own fields, 18 values, and an entry's, 12,
 // need a few hundred bytes. A snapshot's head includes the configuration.
 var messageBounds = msglimit.Bounds{
-	Entries: MaxAppendEntries*(membership.MaxEntryBytes+1<<10) + 64<<10,
-	Other:   64 << 10,
-	Values:  1024,
-	Stall:   3 * Timeout,
+	Entries:         MaxAppendEntries*(membership.MaxEntryBytes+1<<10) + 64<<10,
+	Other:           64 << 10,
+	Values:          1024,
+	SnapshotTimeout: 3 * Timeout,
 }
 
 // Accept returns the next connection, with bounded messages.
