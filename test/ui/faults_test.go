@@ -281,3 +281,23 @@ func TestDirectoryIsReadOnce(t *testing.T) {
 		t.Errorf("one deletion caused %d reads of the directory", reads)
 	}
 }
+
+// TestPausesWithoutAnswers: while the replica does not answer, the page pauses
+// before it repeats a call.
+func TestPausesWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	c := cell.New(t, cell.Options{Size: 1, Args: calm})
+	p := meddle(t, c.Ready(t).URL, "cell")
+	p.answers(`
+		const name = url.pathname.split('/').pop();
+		window.tries = { ...window.tries, [name]: (window.tries?.[name] ?? 0) + 1 };
+		throw new TypeError('no replica answers');`)
+	eval[bool](p, `import('/ui/store.js').then(({ store }) => { store.locksRead = false; cut(); return true; })`)
+	p.until(`window.tries?.events && tries.locks`)
+	time.Sleep(3 * time.Second)
+	for _, name := range []string{"events", "locks"} {
+		if tries := eval[int](p, `tries.`+name); tries > 8 {
+			t.Errorf("the page asked for the %s %d times in 3 s", name, tries)
+		}
+	}
+}

@@ -6,7 +6,7 @@ const KEY = 'stout-token';
 
 // Failed is an answer other than success; status 0 means that no answer arrived.
 export class Failed extends Error {
-  constructor(status, problem, retryAfter) {
+  constructor(status, problem, retryAfter = 0) {
     super(problem.detail || problem.title || 'no answer');
     Object.assign(this, { status, problem, code: problem.code ?? '', retryAfter });
   }
