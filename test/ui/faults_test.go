@@ -257,6 +257,25 @@ func TestCallerIsTheTokens(t *testing.T) {
 	p.answers(``)
 	p.sign(root)
 	p.lists("/secret")
+	// An answer for the former caller ends after the headers, and is dropped.
+	p.answers(`if (url.pathname.endsWith('/v1/cell')) return new Response(new ReadableStream({
+		start(body) {
+			window.finish = () => { body.enqueue(new TextEncoder().encode('{"cell": "former", "replicas": []}')); body.close(); };
+		},
+	}));`)
+	p.until(`window.finish`)
+	p.click(`#bar .end button`)
+	p.until(none + ` && document.querySelector('#bar').innerText.includes('Enter a token')`)
+	if kept := eval[string](p, `import('/ui/store.js').then(async ({ store }) => {
+		finish();
+		await new Promise(done => setTimeout(done, 300));
+		return store.cell?.cell ?? store.cellError?.message ?? '';
+	})`); kept != "" {
+		t.Errorf("the former caller's answer left %q", kept)
+	}
+	p.answers(``)
+	p.sign(root)
+	p.lists("/secret")
 	p.answers(`if (init.headers.get('Authorization')) return refused(401, 'unauthenticated');`)
 	p.shows("form.sign", "refused by the test")
 	p.click(`form.sign button[type=button]`)

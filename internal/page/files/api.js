@@ -37,6 +37,8 @@ const unanswered = () => new Failed(0, { detail: 'the replica does not answer' }
 
 const unknown = () => new Failed(0, { code: 'outcome_unknown', detail: 'the replica does not answer, so the outcome is unknown: see whether the change was made before you repeat it' });
 
+const otherCaller = () => new Failed(0, { code: 'other_caller', detail: 'the token was changed' });
+
 // send makes a call and throws Failed unless it succeeds. A call without a signal of its
 // own times out. An answer to a read for another caller is dropped.
 export async function send(path, { headers, ...init } = {}) {
@@ -50,7 +52,7 @@ export async function send(path, { headers, ...init } = {}) {
     if (error.name === 'AbortError') throw error;
     throw init.method ? unknown() : unanswered();
   }
-  if (!init.method && own !== token.get()) throw new Failed(0, { code: 'other_caller', detail: 'the token was changed' });
+  if (!init.method && own !== token.get()) throw otherCaller();
   const date = Date.parse(response.headers.get('Date'));
   if (date) skew = Math.abs(date - Date.now()) > 2000 ? date - Date.now() : 0;
   if (response.ok) return response;
@@ -63,6 +65,7 @@ export async function send(path, { headers, ...init } = {}) {
 // master. It returns the revision and whether the answer may be stale. A replica looks
 // for a master for seconds, so after a failure read does not wait for that again.
 export async function read(path, headers) {
+  const caller = token.get();
   let response, stale = performance.now() - withoutMaster < 500;
   try {
     if (!stale) response = await send(path, { headers });
@@ -72,6 +75,7 @@ export async function read(path, headers) {
   }
   if (stale) response = await send(own(path), { headers });
   const body = await response.json().catch(() => { throw unanswered(); });
+  if (caller !== token.get()) throw otherCaller();
   return { body, stale, revision: Number(response.headers.get('Stout-Revision')) || 0 };
 }
 

@@ -264,7 +264,7 @@ async function readCell() {
     Object.assign(store, { cell: body, cellAt: performance.now(), cellSeen: clock(), cellError: null, master: store.master ?? body.master?.id });
     if (first) readWaitCycles();
   } catch (error) {
-    store.cellError = error;
+    if (error.code !== 'other_caller') store.cellError = error;
     if (error.status === 401 || error.status === 403) await identify().catch(() => {});
   }
   store.asking = 0;
