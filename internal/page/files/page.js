@@ -140,14 +140,14 @@ function sign() {
     h('input', { id: 'token', type: 'password', autocomplete: 'off', spellcheck: 'false', required: true }),
     (signError || store.refused) && h('p', { class: 'error', role: 'alert' }, signError || store.refused),
     h('div', { class: 'buttons' },
-      h('button', { type: 'button', onclick: dontSign }, 'Continue without a token'),
+      h('button', { type: 'button', onclick: dontSign }, token.get() && !store.refused ? 'Cancel' : 'Continue without a token'),
       h('button', { type: 'submit', class: 'main' }, 'Sign in')));
 }
 
 // dontSign closes the form, and drops a token that was refused.
 function dontSign() {
   asking = false;
-  if (token.get() || store.refused) leave();
+  if (store.refused) leave();
   else draw();
 }
 
