@@ -117,6 +117,7 @@ var renderings = map[string]string{
 	"monitor":      "serviceMonitor: {enabled: true, labels: {release: prometheus}, token: {name: prom, key: token}}",
 	"clients":      "networkPolicy: {clients: [{namespaceSelector: {matchLabels: {team: billing}}}]}",
 	"no policy":    "networkPolicy: {enabled: false}",
+	"repair":       "upgradeUnready: true",
 	"placement": `{nodeSelector: {disk: nvme}, tolerations: [{key: stout, operator: Exists}], priorityClassName: high, podLabels: {team: infra}, podAnnotations: {a: b},
 		image: {repository: r.example.com/s, tag: v9, pullSecrets: [{name: regcred}]}, storage: {className: fast}}`,
 }
@@ -771,6 +772,7 @@ func TestManifestsNotes(t *testing.T) {
 		"defaults":     {"rollout status statefulset/stout", "--set founding.secretName=\n", "delete secret stout-founding", "STOUT_SERVER=https://stout-client.stout.svc:7101"},
 		"founded":      {"access off", "stout status --check"},
 		"cert-manager": {"rollout restart statefulset/stout", "ca.crt of the secret stout-0-tls"},
+		"repair":       {"--set upgradeUnready=false"},
 	} {
 		notes := rendered(t, renderings[rendering]).notes
 		for _, w := range want {
@@ -780,7 +782,7 @@ func TestManifestsNotes(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(renderings)) {
-		if notes := rendered(t, renderings[name]).notes; strings.Contains(notes, "<no value>") {
+		if notes := rendered(t, renderings[name]).notes; strings.Contains(notes, "<no value>") || strings.Contains(notes, "upgradeUnready") != (name == "repair") {
 			t.Errorf("%s:\n%s", name, notes)
 		}
 	}
