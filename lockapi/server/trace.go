@@ -20,7 +20,9 @@ var traceContext propagation.TraceContext
 
 // isTraced reports whether calls of the route get spans: all except the calls that
 // monitoring sends to every replica every few seconds.
-func (r *route) isTraced() bool { return r.asks != master.Nothing && r.template != lockapi.RouteMetrics }
+func (r *route) isTraced() bool {
+	return r.asks != master.Nothing && r.template != lockapi.RouteMetrics
+}
 
 // trace starts the span of the call. Its parent is the caller's span, or the
 // span of the replica that forwarded the call.
