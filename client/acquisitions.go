@@ -1,6 +1,7 @@
 package client
 
 import (
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,5 +194,5 @@ func (t *acquisitions) lose(a *acquisition, token uint64) {
 		delete(t.byHandle, a.handle)
 	}
 	a.held.cancel(ErrLockLost)
-	a.s.c.log.Warn("stout: lock lost", "session_name", a.s.name, "path", a.path, "token", token, "epoch", a.s.Epoch())
+	a.s.logs(slog.LevelWarn, "stout: lock lost", "path", a.path, "token", token, "epoch", a.s.Epoch())
 }

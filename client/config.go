@@ -61,7 +61,8 @@ type Config struct {
 	// end of its local lease. Default: DefaultGrace.
 	Grace time.Duration
 	// Logger receives changes of a session's state (info and warn) and failed
-	// attempts (debug). Default: no log.
+	// attempts (debug). A session logs its changes in order, soon after each.
+	// Default: no log.
 	Logger *slog.Logger
 	// AnyCell makes the client accept any cell that answers, without an error.
 	// By default it accepts only the cell of its first answer, see ErrOtherCell.

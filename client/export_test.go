@@ -56,7 +56,7 @@ func (s *Session) Acquisitions() int {
 // Mutexes returns the mutexes of the hold's session.
 func (h *Held) Mutexes() []*sync.Mutex {
 	s := h.a.s
-	return []*sync.Mutex{&s.lease.mu, &s.locks.mu, &s.keeper.poll.mu, &s.reconciler.mu}
+	return []*sync.Mutex{&s.lease.mu, &s.locks.mu, &s.keeper.poll.mu, &s.reconciler.mu, &s.lines.mu}
 }
 
 // Session returns the hold's session.

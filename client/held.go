@@ -100,8 +100,8 @@ func (h *Held) ValidUntil() time.Time { return h.a.s.ValidUntil() }
 // the clock instead of waiting for a timer: after the machine has slept for
 // longer than the lease, a worker may be awake before the timers have run.
 //
-// Its methods do not take the lease's mutex, under which the session logs: the
-// caller may hold a lock that the caller's logger takes.
+// Its methods do not take the lease's mutex, under which the session reports to
+// Metrics: the caller may hold a lock that its Metrics take.
 type guarded struct {
 	context.Context // ended by end
 	end             context.CancelCauseFunc

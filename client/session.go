@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/stoutlock/stout/client/internal/call"
+	"github.com/stoutlock/stout/client/internal/timing"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -43,8 +45,8 @@ func (s State) String() string {
 // until Close is called or the session expires. It is safe for concurrent use.
 //
 // All its state is in its parts, each with its own mutex. If two are needed,
-// the lease's is taken first. Under any other part's mutex no further one is
-// taken.
+// the lease's is taken first. Under any other part's mutex only that of the
+// lines is taken.
 type Session struct {
 	c    *Client
 	id   string
@@ -56,6 +58,7 @@ type Session struct {
 	keeper     keeper       // keeps it alive
 	reconciler reconciler   // compares the local holds with the cell's
 	writes     window       // of keyed writes under way
+	lines      lines        // to log
 }
 
 // NewSession opens a session and keeps it alive. ctx bounds the opening only.
@@ -116,23 +119,29 @@ func (s *Session) read(ctx context.Context) (out lockapi.SessionState, err error
 	return out, err
 }
 
-// onLease applies a change of the lease's state to the other parts, and then
-// logs it: a logger may block. The lease's mutex is held.
+// onLease applies a change of the lease's state to the other parts, and logs
+// it. The lease's mutex is held.
 func (s *Session) onLease(was, state State, reason error) {
 	s.c.metrics.Session(was, state)
-	log := s.c.log.With("session_name", s.name)
 	switch state {
 	case Safe:
-		log.Info("stout: session safe again", "epoch", s.Epoch())
+		s.logs(slog.LevelInfo, "stout: session safe again", "epoch", s.Epoch())
 	case Jeopardy:
 		s.locks.endHolds(ErrJeopardy)
 		s.keeper.poll.end(true) // the machine slept, so the waiting call is useless now
-		log.Warn("stout: session in jeopardy", "epoch", s.Epoch())
+		s.logs(slog.LevelWarn, "stout: session in jeopardy", "epoch", s.Epoch())
 	case Expired:
 		s.locks.end(reason)
 		s.keeper.stop()
-		log.Info("stout: session over", "reason", reason)
+		s.logs(slog.LevelInfo, "stout: session over", "reason", reason)
 	}
+}
+
+// logs logs a line about the session soon. It may be called under a mutex.
+func (s *Session) logs(level slog.Level, message string, args ...any) {
+	s.lines.add(func() {
+		s.c.log.With("session_name", s.name).Log(context.Background(), level, message, args...)
+	})
 }
 
 // Client returns the client that opened the session; use it for the session's
@@ -201,12 +210,12 @@ func (s *Session) ValidUntil() time.Time {
 // deadline. Close may be called again; after an expiry it has no effect.
 func (s *Session) Close(ctx context.Context) error {
 	reason := s.lease.finish(ErrSessionClosed)
-	<-s.keeper.stopped
+	ctx, _, done := outlast(ctx, releaseTime)
+	defer done()
+	defer func() { _ = timing.Await(ctx, s.keeper.stopped) }() // the keeper's logger may block
 	if errors.Is(reason, ErrSessionExpired) {
 		return nil
 	}
-	ctx, _, done := outlast(ctx, releaseTime)
-	defer done()
 	return s.c.calls.Do(ctx, &call.Call{Method: http.MethodDelete, Path: lockapi.RouteSessions + "/" + s.id, Query: "quiet=true", Status: http.StatusNoContent})
 }
 

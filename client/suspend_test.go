@@ -109,9 +109,9 @@ func TestContextHasValues(t *testing.T) {
 	})
 }
 
-// The caller's logger may use a hold's context under locks of its own, and the
-// session logs under its mutexes. The context's methods so must not wait for
-// these mutexes.
+// The caller may use a hold's context under a lock that its Metrics take, and
+// the session calls those under its mutexes. The context's methods so must not
+// wait for these mutexes.
 func TestContextTakesNoLock(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *client.Held) {
 		l.sleep(time.Minute)

@@ -122,34 +122,70 @@ func TestHolderLearnsOfAForcedRelease(t *testing.T) {
 	})
 }
 
-// atWarning blocks on lines from warnings up, until a channel is closed.
-type atWarning struct {
+// atLine blocks on lines with one message until a channel is closed.
+type atLine struct {
 	slog.Handler
-	free chan struct{}
+	message string
+	free    chan struct{}
 }
 
-func (atWarning) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
-func (w atWarning) Handle(context.Context, slog.Record) error      { <-w.free; return nil }
-func (w atWarning) WithAttrs([]slog.Attr) slog.Handler             { return w }
+func (atLine) Enabled(context.Context, slog.Level) bool { return true }
+func (l atLine) WithAttrs([]slog.Attr) slog.Handler     { return l }
 
-// TestHoldEndsThoughTheLoggerBlocks: a full pipe behind the logger keeps no
-// hold's context open, neither at the end of the lease nor at a forced release.
-func TestHoldEndsThoughTheLoggerBlocks(t *testing.T) {
-	for _, forced := range []bool{false, true} {
-		bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
-			free := make(chan struct{})
-			defer close(free)
-			c := tc.knowing(t, client.Config{Logger: slog.New(atWarning{slog.DiscardHandler, free})}, tc.URLs()...)
-			h := lock(t, open(t, c), "/a")
-			if forced {
-				tc.ReleaseByForce("/a")
-			} else {
-				tc.all(true)
-				defer tc.all(false)
-			}
-			wantDone(t, h)
+func (l atLine) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == l.message {
+		<-l.free
+	}
+	return nil
+}
+
+// blockedAt is a bubble with a client that has a logger which blocks on lines
+// with one message.
+func blockedAt(t *testing.T, message string, test func(*testing.T, *testCell, *client.Client)) {
+	subBubble(t, message, func(t *testing.T, tc *testCell, _ *client.Client) {
+		free := make(chan struct{})
+		defer close(free)
+		test(t, tc, tc.knowing(t, client.Config{Logger: slog.New(atLine{slog.DiscardHandler, message, free})}, tc.URLs()...))
+	})
+}
+
+// TestSessionEndsThoughTheLoggerBlocks: a full pipe behind the logger keeps no
+// hold and no session alive. No method waits for it.
+func TestSessionEndsThoughTheLoggerBlocks(t *testing.T) {
+	for _, message := range []string{"stout: lock lost", "stout: session in jeopardy", "stout: session over"} {
+		blockedAt(t, message, func(t *testing.T, tc *testCell, c *client.Client) {
+			s := open(t, c)
+			a, b := lock(t, s, "/a"), lock(t, s, "/b")
+			tc.ReleaseByForce("/a")
+			wantDone(t, a)
+			tc.all(true)
+			defer tc.all(false)
+			wantDone(t, b)
+			wantErr(t, b.Err(), client.ErrJeopardy)
+			wantState(t, s, client.Jeopardy)
+			began := time.Now()
+			wantErr(t, b.Unlock(timeout(t, time.Second)), client.ErrOutcomeUnknown)
+			wantWithin(t, began, client.ReleaseTime+time.Second)
+			<-s.Done()
+			must(t, s.Close(t.Context()))
 		})
 	}
+}
+
+// TestCloseThoughTheLoggerBlocks: Close ends the session in the cell, and waits
+// no longer than its context for the goroutine that keeps it alive.
+func TestCloseThoughTheLoggerBlocks(t *testing.T) {
+	blockedAt(t, "stout: keepalive failed", func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		lock(t, s, "/a")
+		tc.all(true)
+		time.Sleep(s.TTL())
+		tc.all(false)
+		began := time.Now()
+		must(t, s.Close(timeout(t, time.Second)))
+		wantWithin(t, began, client.ReleaseTime)
+		wantTokens(t, tc, "/a")
+	})
 }
 
 // wantDone waits for the end of a hold, for a minute at most.
