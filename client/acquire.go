@@ -91,8 +91,6 @@ func (a *acquisition) askUntilGranted(ctx context.Context) (lockapi.Grant, error
 			if err := a.s.Err(); err != nil {
 				return grant, err
 			}
-		case errors.Is(err, lockapi.CodeSessionNotFound):
-			return grant, a.s.expire()
 		case errors.Is(err, lockapi.CodeConflict) && a.inPart(ctx):
 			timing.Sleep(ctx, pause.Next())
 		case err != nil:
@@ -130,13 +128,13 @@ func (a *acquisition) ask(ctx context.Context) (grant lockapi.Grant, err error) 
 	settle := a.withdrawAtEnd(ctx, cut)
 	err = a.s.c.calls.Do(ctx, &q)
 	settle()
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx) // the withdrawal may have released what the answer grants
-	}
 	a.unsettled = a.unsettled || q.Unanswered
 	a.resting = !a.unsettled && leavesNothing(err)
-	if errors.Is(err, lockapi.CodeLockHeld) && ctx.Err() != nil {
-		err = context.Cause(ctx) // our own withdrawal from the queue ended the call
+	switch {
+	case isNoSession(err):
+		err = a.s.expire()
+	case ctx.Err() != nil && call.IsAnswer(err) && (err == nil || errors.Is(err, lockapi.CodeLockHeld)):
+		err = context.Cause(ctx) // the withdrawal may have released what the answer grants, or ended the call
 	}
 	return grant, err
 }
@@ -152,8 +150,8 @@ func (a *acquisition) acquireCall(req *lockapi.LockRequest, grant *lockapi.Grant
 // leavesNothing reports whether an answer to a lock request means that it left
 // neither a grant nor a queue position.
 func leavesNothing(err error) bool {
-	return errors.Is(err, lockapi.CodeLockHeld) || errors.Is(err, lockapi.CodeLockDelayed) ||
-		errors.Is(err, lockapi.CodeTooMany) || errors.Is(err, lockapi.CodeSessionNotFound)
+	return call.IsAnswer(err) && (errors.Is(err, lockapi.CodeLockHeld) || errors.Is(err, lockapi.CodeLockDelayed) ||
+		errors.Is(err, lockapi.CodeTooMany) || errors.Is(err, lockapi.CodeSessionNotFound))
 }
 
 // withdrawAtEnd makes the acquisition leave the queue as soon as ctx ends,
@@ -216,7 +214,7 @@ func (a *acquisition) leave(ctx context.Context) {
 	}
 	if a.withdrawn == nil { // else the cell could not be reached a moment ago
 		err := a.withdraw(ctx)
-		if err == nil || errors.Is(err, lockapi.CodeSessionNotFound) {
+		if err == nil || isNoSession(err) {
 			a.forget()
 			return
 		}

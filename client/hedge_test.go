@@ -154,7 +154,7 @@ func TestNoHedgesInACellThatIsWell(t *testing.T) {
 	}
 	subBubble(t, "busy", func(t *testing.T, tc *testCell, c *client.Client) {
 		s := open(t, c)
-		slow := tc.by(t, slowPuts{tc}, "http://r1", "http://r2", "http://r3")
+		slow := tc.by(t, slowPuts{tc, 1500 * time.Millisecond}, "http://r1", "http://r2", "http://r3")
 		mine := open(t, slow)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

@@ -156,7 +156,7 @@ func (h *Held) Resume(ctx context.Context) (*Held, error) {
 			return now, err
 		}
 		state, err := s.read(ctx)
-		if errors.Is(err, lockapi.CodeSessionNotFound) {
+		if isNoSession(err) {
 			return nil, s.expire()
 		}
 		if err != nil {

@@ -303,11 +303,14 @@ func TestSessionEndsLockReturns(t *testing.T) {
 }
 
 // slowPuts delays each request for a lock.
-type slowPuts struct{ http.RoundTripper }
+type slowPuts struct {
+	http.RoundTripper
+	by time.Duration
+}
 
 func (s slowPuts) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPut {
-		client.Sleep(r.Context(), 1500*time.Millisecond)
+		client.Sleep(r.Context(), s.by)
 	}
 	return s.RoundTripper.RoundTrip(r)
 }
@@ -319,7 +322,7 @@ func TestGrantCrossesTheWithdrawal(t *testing.T) {
 		ms := 1990 + n
 		bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 			h := lock(t, open(t, c), "/a")
-			slow := tc.by(t, slowPuts{tc}, "http://r1")
+			slow := tc.by(t, slowPuts{tc, 1500 * time.Millisecond}, "http://r1")
 			s := open(t, slow)
 			time.AfterFunc(time.Duration(ms)*time.Millisecond, func() { _ = h.Unlock(context.Background()) })
 			got, err := s.Lock(t.Context(), "/a", client.Wait(time.Second))

@@ -111,7 +111,7 @@ func (r *reconciler) run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, min(max(s.ttl/6, 200*time.Millisecond), 2*time.Second))
 	defer cancel()
 	state, err := s.read(ctx)
-	if errors.Is(err, lockapi.CodeSessionNotFound) {
+	if isNoSession(err) {
 		_ = s.expire()
 		return
 	}
@@ -164,7 +164,7 @@ func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
 	err := r.s.c.calls.Do(ctx, &q)
 	answered := err == nil || leavesNothing(err) || len(a.with) > 0 && errors.Is(err, lockapi.CodeConflict) // one of several is lost
 	switch {
-	case errors.Is(err, lockapi.CodeSessionNotFound):
+	case isNoSession(err):
 		_ = r.s.expire()
 	case answered && (err != nil || grant.Token != token):
 		a.s.locks.lost(a.path, a.handle, token) // it had been revoked before

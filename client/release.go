@@ -56,7 +56,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 		case err == nil:
 			a.forget()
 			return r.settle(ErrLockLost)
-		case errors.Is(err, lockapi.CodeSessionNotFound):
+		case isNoSession(err):
 			return r.settle(a.s.expire())
 		}
 		r.repeated = true

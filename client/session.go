@@ -219,5 +219,11 @@ func (s *Session) Close(ctx context.Context) error {
 	return s.c.calls.Do(ctx, &call.Call{Method: http.MethodDelete, Path: lockapi.RouteSessions + "/" + s.id, Query: "quiet=true", Status: http.StatusNoContent})
 }
 
+// isNoSession reports whether the cell answered that it does not know the
+// session.
+func isNoSession(err error) bool {
+	return call.IsAnswer(err) && errors.Is(err, lockapi.CodeSessionNotFound)
+}
+
 // expire ends the session because the cell no longer knows it.
 func (s *Session) expire() error { return s.lease.finish(ErrSessionExpired) }

@@ -93,10 +93,10 @@ func (w sender) send(ctx context.Context, q *call.Call) error {
 	defer w.s.writes.leave(place)
 	q.Under(rand.Text())
 	err = w.c.calls.Do(ctx, q)
-	if errors.Is(err, lockapi.CodeSessionNotFound) {
+	if isNoSession(err) {
 		return w.s.expire()
 	}
-	if open, ok := errors.AsType[*call.UnknownOutcome](err); ok && open.Refusal.Code == lockapi.CodeSessionNotFound {
+	if open, ok := errors.AsType[*call.UnknownOutcome](err); ok && call.IsAnswer(err) && open.Refusal.Code == lockapi.CodeSessionNotFound {
 		return fmt.Errorf("%w: %w", w.s.expire(), err)
 	}
 	return err

@@ -129,13 +129,16 @@ func (q *Call) unknown(refusal *lockapi.Error) error {
 	return &UnknownOutcome{e, refusal}
 }
 
-// IsAnswer reports whether a replica answered an attempt with this error.
+// IsAnswer reports whether a replica answered an attempt, or a call, with this
+// error. The caller's context or the Config's functions may supply an error that
+// wraps another call's answer; that does not count.
 func IsAnswer(err error) bool {
 	if err == nil {
 		return true // without an allocation
 	}
 	_, failed := errors.AsType[*AttemptError](err)
-	return !failed && !isForeign(err)
+	_, givenUp := errors.AsType[*CallError](err)
+	return !failed && !givenUp && !isForeign(err)
 }
 
 // mayHaveTakenEffect reports whether an attempt with this error may have taken
