@@ -96,7 +96,7 @@ func (k *keeper) run(ctx context.Context) {
 			}
 			failures = 0
 			pause.Reset(0)
-		case errors.Is(err, lockapi.CodeSessionNotFound):
+		case isNoSession(err):
 			_ = s.expire()
 			return
 		default:

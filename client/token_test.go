@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
@@ -124,5 +125,48 @@ func TestTokenThatEnded(t *testing.T) {
 				t.Errorf("%s, %q: %v after %d calls", name, test.tokens, err, calls.Load()-before)
 			}
 		}
+	}
+}
+
+// TestTokenFailsWithAnAnswer: the function that supplies tokens may itself use
+// a cell, and return its refusal. That is no answer to the call.
+func TestTokenFailsWithAnAnswer(t *testing.T) {
+	for name, row := range map[string]struct {
+		fails lockapi.Code
+		use   func(context.Context, *client.Client, *client.Session) error
+	}{
+		"read": {lockapi.CodeNotFound, func(ctx context.Context, c *client.Client, _ *client.Session) error {
+			return second(c.Get(ctx, "/a"))
+		}},
+		"keepalive": {lockapi.CodeSessionNotFound, func(_ context.Context, _ *client.Client, s *client.Session) error {
+			time.Sleep(time.Minute)
+			return s.Err()
+		}},
+		"watch": {lockapi.CodeInvalidArgument, func(ctx context.Context, c *client.Client, _ *client.Session) error {
+			for _, err := range c.Watch(ctx, 1) {
+				return err
+			}
+			return nil
+		}},
+	} {
+		subBubble(t, name, func(t *testing.T, tc *testCell, _ *client.Client) {
+			var failed atomic.Bool
+			failed.Store(true)
+			without := roundTrip(func(r *http.Request) (*http.Response, error) { // the cell has no tokens
+				r = r.Clone(r.Context())
+				r.Header.Del("Authorization")
+				return tc.RoundTrip(r)
+			})
+			c := tc.knowing(t, client.Config{Transport: without, OnlyURLs: true, Token: func(context.Context) (string, error) {
+				if failed.Swap(true) {
+					return "t", nil
+				}
+				return "", lockapi.Errorf(row.fails, "x")
+			}}, tc.URLs()...)
+			tc.put("/a", "x")
+			s := open(t, c)
+			failed.Store(false)
+			must(t, row.use(t.Context(), c, s))
+		})
 	}
 }

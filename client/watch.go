@@ -230,14 +230,14 @@ func (w *watch) listen(ctx context.Context) error {
 
 // classify returns the error that ends the watch; nil if it continues.
 func (w *watch) classify(ctx context.Context, err error) error {
-	refused, isRefusal := errors.AsType[*lockapi.Error](err)
+	refused, isRefusal := call.Refusal(err)
+	other, all := w.c.calls.IsOtherCell(err)
 	switch {
 	case err == errStopped, err == errCaughtUp:
 		return err
-	case errors.Is(err, ErrOtherCell):
-		if _, all := w.c.calls.IsOtherCell(err); all {
-			return err
-		}
+	case other && all:
+		return err
+	case other:
 		return w.missed(lockapi.Compacted{})
 	case !isRefusal:
 		w.c.calls.Lost(w.at, err)

@@ -235,8 +235,8 @@ func (c *Caller) classify(ctx context.Context, r *Route, q *Call, err error) (ve
 		}
 		return retry, nil
 	}
-	var refused *lockapi.Error
-	if !errors.As(err, &refused) {
+	refused, ok := Refusal(err)
+	if !ok {
 		if ctx.Err() != nil {
 			return retry, nil // the attempt was cut short; the replica is not to blame
 		}

@@ -141,6 +141,16 @@ func IsAnswer(err error) bool {
 	return !failed && !givenUp && !isForeign(err)
 }
 
+// Refusal returns the refusal in an attempt's error, also that of a
+// foreignAnswer. An *AttemptError is no refusal: it may wrap one that the
+// Config's functions return.
+func Refusal(err error) (*lockapi.Error, bool) {
+	if _, failed := errors.AsType[*AttemptError](err); failed {
+		return nil, false
+	}
+	return errors.AsType[*lockapi.Error](err)
+}
+
 // mayHaveTakenEffect reports whether an attempt with this error may have taken
 // effect. A refusal has not, except for the codes that leave it open.
 func mayHaveTakenEffect(err error) bool {

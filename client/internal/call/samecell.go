@@ -97,7 +97,7 @@ func (s *sameCell) isThis(id string) bool {
 // IsOtherCell reports whether an answer is another cell's, and whether no replica
 // is left that might belong to this one.
 func (c *Caller) IsOtherCell(err error) (other, all bool) {
-	if _, other = errors.AsType[*otherCell](err); !other {
+	if _, other = errors.AsType[*otherCell](err); !other || !IsAnswer(err) {
 		return false, false
 	}
 	return true, c.router.Abandoned(func(base string) bool { return c.sameCell.hasLeft(base, c.router.fails(base)) })

@@ -103,7 +103,7 @@ func (c *Caller) AttemptMany(ctx context.Context, r *Route, q *Call) (failure er
 			c.router.current.CompareAndSwap(r, a.r)
 			q.adopt(a.q)
 			return nil
-		case errors.Is(a.err, lockapi.CodeSessionNotFound):
+		case IsAnswer(a.err) && errors.Is(a.err, lockapi.CodeSessionNotFound):
 			return a.err
 		}
 		_, _ = c.classify(ctx, a.r, a.q, a.err) // for the penalties
