@@ -23,6 +23,7 @@ func TestCauseIsNoAnswer(t *testing.T) {
 		"Lock":             {false, acquire},
 		"Lock, unanswered": {true, acquire},
 		"Put":              {true, func(ctx context.Context, h *client.Held) error { return second(h.Session().Put(ctx, "/f", nil)) }},
+		"Unlock":           {true, func(ctx context.Context, h *client.Held) error { return h.Unlock(ctx) }},
 		"Resume":           {true, func(ctx context.Context, h *client.Held) error { return second(h.Resume(ctx)) }},
 	} {
 		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {

@@ -156,9 +156,9 @@ func releaseCall(path, session, handle string, token uint64) call.Call {
 }
 
 // outlast returns a context for cleanup that lasts as long as ctx, and at least
-// d from now, even if ctx has ended. cut ends it, and may be called under a
-// lock: it never calls a method of ctx, which is the caller's code. done ends
-// it, too, and releases ctx.
+// d from now, even if ctx has ended. It has the cause of ctx. cut ends it, and
+// may be called under a lock: it never calls a method of ctx, which is the
+// caller's code. done ends it, too, and releases ctx.
 func outlast(ctx context.Context, d time.Duration) (out context.Context, cut context.CancelCauseFunc, done func()) {
 	out, cut = context.WithCancelCause(context.WithoutCancel(ctx))
 	if ctx.Done() == nil {
@@ -167,7 +167,7 @@ func outlast(ctx context.Context, d time.Duration) (out context.Context, cut con
 	end := time.Now().Add(d)
 	stop := context.AfterFunc(ctx, func() {
 		timing.Sleep(out, time.Until(end))
-		cut(nil)
+		cut(context.Cause(ctx))
 	})
 	return out, cut, func() { stop(); cut(nil) }
 }

@@ -364,7 +364,9 @@ func TestCloseWithoutCell(t *testing.T) {
 		tc.killAll()
 		ctx := timeout(t, time.Second)
 		began := time.Now()
-		wantErr(t, s.Close(ctx), client.ErrNoMaster)
+		err := s.Close(ctx)
+		wantErr(t, err, client.ErrNoMaster)
+		wantErr(t, err, context.DeadlineExceeded)
 		wantWithin(t, began, client.ReleaseTime+client.MostPause)
 	})
 }
