@@ -26,7 +26,9 @@ type reconciler struct {
 	lost    bool          // a request was lost, and may arrive late
 	since   time.Duration // when the last one was lost
 	again   time.Duration // when to look for its remains
-	overdue bool          // the last look failed
+	overdue bool          // look now: the last look failed, or lookNow was called
+	asked   uint64        // how many looks were requested
+	seen    uint64        // of those, before the present look began
 }
 
 // lostTime is how long each keepalive looks for orphans after a request was
@@ -50,6 +52,7 @@ func (r *reconciler) expectOrphan() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.once = true
+	r.asked++
 }
 
 // lookNow is expectOrphans, starting at once.
@@ -57,6 +60,7 @@ func (r *reconciler) lookNow() {
 	r.expectOrphans()
 	r.mu.Lock()
 	r.overdue = true
+	r.asked++
 	r.mu.Unlock()
 	r.s.keeper.poll.end(false) // last: the next keepalive must see that it is overdue
 }
@@ -77,16 +81,19 @@ func (r *reconciler) begin() bool {
 	if !r.newMaster && !r.once && (!r.lost || now < r.again) {
 		return false
 	}
-	r.overdue = true
+	r.overdue, r.once, r.seen = true, true, r.asked // until the look is complete
 	return true
 }
 
-// end records that the comparison is complete.
+// end records that the comparison is complete. A look that was requested during
+// it stays due.
 func (r *reconciler) end() {
 	now := r.s.c.clock.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.overdue, r.once = false, false
+	if r.asked == r.seen {
+		r.overdue, r.once = false, false
+	}
 	if late := now - r.since; late >= lostTime {
 		r.again = now + late
 	}
@@ -137,9 +144,6 @@ func (r *reconciler) waitForSlot(ctx context.Context) bool {
 func (r *reconciler) settle(ctx context.Context, held map[claim]uint64, state *lockapi.SessionState) bool {
 	r.newMaster = false
 	orphans, unclaimed := r.s.locks.compare(held, state)
-	if len(orphans)+len(unclaimed) > 0 {
-		r.expectOrphan() // until all of it is done
-	}
 	for _, a := range unclaimed { // first: the cell revokes them after a short time
 		if !r.reclaim(ctx, a) {
 			return false
