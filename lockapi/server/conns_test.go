@@ -503,6 +503,32 @@ func TestStrangerDisplacesNobody(t *testing.T) {
 	}
 }
 
+// TestDelayedRefusalsMakeWay: while every connection waits for the answer to a
+// bad credential, a call with a good one gets a place.
+func TestDelayedRefusalsMakeWay(t *testing.T) {
+	n := &node{registry: prometheus.NewRegistry()}
+	s := startSecured(t, func(o *server.Options) { o.MaxConnections, o.Registry, o.AttemptEvery = 3, n.registry, time.Hour })
+	n.addr = strings.TrimPrefix(s.url, "http://")
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	ask := func(token string) net.Conn {
+		return transmit(t, n, "GET /v1/locks/p/l HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "+token+"\r\n\r\n")
+	}
+	junk := "stout_" + strings.Repeat("a", 40)
+	for range 10 {
+		ended(t, ask(junk))
+	}
+	eventually(t, "all places are free", func() bool { return gauge(t, n, "stout_http_connections") == 0 })
+	var delayed []net.Conn
+	for i := range 3 {
+		delayed = append(delayed, ask(junk))
+		eventually(t, "it is delayed", func() bool { return gauge(t, n, "stout_bad_credentials_total") == float64(10+i+1) })
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(ask(s.tokens["reader"])), nil)
+	must(t, err)
+	readReply(t, resp).wantStatus(t, http.StatusOK)
+	ended(t, delayed[0])
+}
+
 // TestCrowdOfOneCallerKeepsItsPlaces: another call of the same address
 // displaces no call, and is refused.
 func TestCrowdOfOneCallerKeepsItsPlaces(t *testing.T) {

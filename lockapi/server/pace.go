@@ -90,7 +90,7 @@ func (x *exchange) penalize() {
 }
 
 // holdBack waits as long as the number of bad attempts from the caller's
-// address requires.
+// address requires. Another call may take the connection meanwhile.
 func (x *exchange) holdBack() {
 	host, _, err := net.SplitHostPort(x.c.Request.RemoteAddr)
 	if err != nil {
@@ -102,6 +102,8 @@ func (x *exchange) holdBack() {
 	}
 	pause := x.attempts.Failed(from, time.Since(x.started))
 	if pause > 0 && !x.spared {
+		x.call.Park(x.ctx())
+		defer x.call.Unpark()
 		x.delay(pause)
 	}
 }
