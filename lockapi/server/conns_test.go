@@ -473,7 +473,9 @@ func TestStrangerDisplacesNobody(t *testing.T) {
 	send := func(ctx context.Context, method, path, body, token string) int {
 		q, err := http.NewRequestWithContext(ctx, method, url+path, strings.NewReader(body))
 		must(t, err)
-		q.Header.Set("Authorization", "Bearer "+token)
+		if token != "" {
+			q.Header.Set("Authorization", "Bearer "+token)
+		}
 		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(q)
 		if err != nil {
 			return 0
@@ -490,6 +492,11 @@ func TestStrangerDisplacesNobody(t *testing.T) {
 	for range 3 {
 		if got := send(t.Context(), "POST", "/v1/sessions/x/keepalive", "", junk); got != http.StatusUnauthorized && got != http.StatusTooManyRequests {
 			t.Errorf("a stranger's keepalive gets %d", got)
+		}
+	}
+	for _, path := range openToAll[2:] {
+		if got := send(t.Context(), "GET", path, "", ""); got != http.StatusTooManyRequests {
+			t.Errorf("%s without a credential gets %d", path, got)
 		}
 	}
 	if got := gauge(t, n, "stout_http_connections_yielded_total"); got != 0 {

@@ -58,9 +58,9 @@ var keepalives = []string{patternKeepalive, lockapi.RouteKeepalives, consul.Pref
 
 // takePlace moves a call from a spare connection to a regular place. A
 // keepalive without a place does not wait. No call is displaced for a caller
-// without any rights.
+// without any rights, even if its own call needs none.
 func (x *exchange) takePlace(r *route) error {
-	if x.localRefusal() != nil || x.isStranger() {
+	if !x.brought && x.anonymousRefusal() != nil || x.isStranger() {
 		return cmp.Or(x.mastersRefusal(lockapi.CodeTooMany), errNoConnection(x))
 	}
 	x.call.Keeps = slices.Contains(keepalives, r.pattern)
