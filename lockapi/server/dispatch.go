@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -16,6 +18,7 @@ type task struct {
 	stale      bool          // this replica's own state is enough
 	leads      bool          // a Raft leader can do it, even out of office
 	wait       time.Duration // how long the master may hold it
+	call       lockapi.Call  // set if wait is
 	// run makes the call on this replica. A nil body means a reply without one.
 	run func(context.Context) (status int, body any, err error)
 }
@@ -76,6 +79,9 @@ func (x *exchange) search(t task, follow bool, here func() error, there func(at 
 		if follow && x.isCutOff(at) {
 			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica gets heartbeats from master %s, but no answers to calls; send the call to another replica", at.ID)
 		}
+		if err := x.shorten(t); err != nil {
+			return err
+		}
 		began := time.Now()
 		switch {
 		case at.Self:
@@ -103,6 +109,40 @@ func (x *exchange) search(t task, follow bool, here func() error, there func(at 
 		case <-time.After(pause):
 		}
 	}
+}
+
+// left returns how much of the call's wait is left.
+func (x *exchange) left(t task) time.Duration {
+	if t.wait == 0 {
+		return 0
+	}
+	return max(0, t.wait-time.Since(x.began))
+}
+
+// shorten makes the next attempt wait only for the rest of the call's wait if
+// earlier attempts, or the search, have taken some of it.
+func (x *exchange) shorten(t task) (err error) {
+	left := x.left(t)
+	if t.wait-left < firstPause {
+		return nil
+	}
+	waitMS, body := waitOf(t.call)
+	*waitMS = left.Milliseconds()
+	x.body, err = json.Marshal(body) // for the master, if that is another replica
+	return err
+}
+
+// waitOf returns the wait_ms of a waiting call, and its body.
+func waitOf(c lockapi.Call) (waitMS *int64, body any) {
+	switch c := c.(type) {
+	case *lockapi.KeepAlive:
+		return &c.WaitMS, &c.KeepaliveRequest
+	case *lockapi.KeepAliveAll:
+		return &c.WaitMS, &c.KeepalivesRequest
+	case *lockapi.AcquireLock:
+		return &c.WaitMS, &c.LockRequest
+	}
+	panic(fmt.Sprintf("server: %T does not wait", c))
 }
 
 // isCutOff reports whether the master sends Raft heartbeats to this replica but

@@ -56,6 +56,7 @@ type exchange struct {
 	how      string         // which of them; empty for neither
 	// brought reports that the call has a credential, good or bad.
 	brought bool
+	began   time.Time // of the call, also before it waited without a goroutine
 	call    gate.Call
 	hurried bool            // it must not wait
 	door    bool            // it is one of the door for Consul's clients
@@ -103,6 +104,7 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 				defer x.endSpan()
 			}
 		}
+		x.began = start
 		defer func() {
 			if left {
 				return

@@ -35,7 +35,7 @@ func (x *exchange) forward(at Location, t task) error {
 	defer x.sent.Leave(1)
 	ctx, cancel := context.WithCancelCause(x.ctx())
 	defer cancel(nil)
-	ctx, stop := context.WithTimeout(ctx, t.wait+x.opts.AnswerTimeout)
+	ctx, stop := context.WithTimeout(ctx, x.left(t)+x.opts.AnswerTimeout)
 	defer stop()
 	defer x.watched.Forward(at.ID, cancel).Done()
 

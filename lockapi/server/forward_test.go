@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -412,4 +414,32 @@ func TestAnswerTimeout(t *testing.T) {
 	})
 	master.addSession(lockapi.Session{ID: "s"})
 	call(t, "PUT", replica.url+"/v1/locks/a", `{"session":"s","wait_ms":60000}`).wantStatus(t, 200)
+}
+
+// A call that is sent again waits only for the rest of its wait_ms.
+func TestLaterAttemptsWaitForTheRest(t *testing.T) {
+	t.Parallel()
+	for target, body := range map[string]string{
+		"PUT /v1/locks/a":               `{"session":"s","wait_ms":1000}`,
+		"POST /v1/sessions/s/keepalive": `{"wait_ms":1000}`,
+		"POST /v1/keepalives":           `{"sessions":[{"id":"s","ack":0}],"wait_ms":1000}`,
+	} {
+		master, replica := startPair(t, patient)
+		master.addSession(lockapi.Session{ID: "s"})
+		waits := make(chan int, 2)
+		master.setHook(func(_ context.Context, call string) error {
+			_, text, _ := strings.Cut(call, " WaitMS=")
+			ms, _ := strconv.Atoi(strings.Fields(text + " 0")[0])
+			if waits <- ms; len(waits) == 2 {
+				return nil
+			}
+			time.Sleep(700 * time.Millisecond)
+			return lockapi.Errorf(lockapi.CodeNoMaster, "x")
+		})
+		method, path, _ := strings.Cut(target, " ")
+		call(t, method, replica.url+path, body).wantStatus(t, http.StatusOK)
+		if first, second := <-waits, <-waits; first != 1000 || second > 300 {
+			t.Errorf("%s: the attempts wait for %d and %d ms", target, first, second)
+		}
+	}
 }
