@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/codec"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 // A stream reads up to streamBatch events at a time with up to streamBytes of
@@ -177,11 +178,12 @@ func (s *stream) event(id uint64, name string, data any) error {
 }
 
 // push sends the output, as fast as the connection accepts it. Its memory is
-// bounded for all streams together: if many callers do not read, the other
-// streams wait until the first of those are cut off.
+// bounded for all streams together: if many callers are slow to read, the ones
+// that have taken longest are cut off for the others.
 func (s *stream) push(out *bytes.Buffer) error {
 	if n := out.Len(); n > fewBytes {
-		for !s.bytes.Enter(n) {
+		leave, ok := s.bytes.take(wire.ConnOf(s.ctx), n)
+		for ; !ok; leave, ok = s.bytes.take(wire.ConnOf(s.ctx), n) {
 			select {
 			case <-time.After(roomRecheck):
 			case <-s.Stopping:
@@ -190,7 +192,7 @@ func (s *stream) push(out *bytes.Buffer) error {
 				return errEnds
 			}
 		}
-		defer s.bytes.Leave(n)
+		defer leave()
 	}
 	if _, err := s.out.Write(out.Bytes()); err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 )
 
 // Shared is what the watches of a replica share.
@@ -23,13 +22,13 @@ type Shared struct {
 
 	turns   turns
 	encoded encodedEvents
-	bytes   gate.Capacity // of events that streams are about to send
+	bytes   shares // of events that streams are about to send
 }
 
 // New returns what watches share. mostBytes bounds the memory of events that
 // callers are slow to read.
 func New(stopping <-chan struct{}, sent func(n float64), mostBytes int) *Shared {
-	return &Shared{Stopping: stopping, Sent: sent, turns: newTurns(max(1, runtime.GOMAXPROCS(0)/2)), bytes: gate.Capacity{Most: mostBytes}}
+	return &Shared{Stopping: stopping, Sent: sent, turns: newTurns(max(1, runtime.GOMAXPROCS(0)/2)), bytes: shares{most: mostBytes}}
 }
 
 // Events are the events that the caller may see: see master.EventWatch.
