@@ -52,7 +52,7 @@ var arrows = []arrow{
 	{"client/internal/wire", nil, "it carries bytes and does not read them"},
 	{"lockapi/server", []string{"lockapi", "master", "lease", "internal/audit", "internal/backup", "internal/metric", "internal/identity", "internal/browser", "internal/throttle", "internal/page", "lockapi/server/internal/codec", "lockapi/server/internal/consul", "lockapi/server/internal/gate", "lockapi/server/internal/peers", "lockapi/server/internal/stream", "lockapi/server/internal/wire"},
 		"the edge reads a call, hands it to the master, and writes the reply; it does not see the log"},
-	{"lockapi/server/internal/stream", []string{"lockapi", "lockapi/server/internal/codec", "lockapi/server/internal/gate"}, "it sends events that it is given, and does not know who may see them"},
+	{"lockapi/server/internal/stream", []string{"lockapi", "lockapi/server/internal/codec"}, "it sends events that it is given, and does not know who may see them"},
 	{"lockapi/server/internal/codec", []string{"lockapi"}, "it reads and writes bodies, whatever value they become"},
 	{"lockapi/server/internal/consul", []string{"lockapi"}, "it turns requests into calls and answers into Consul's, and makes the calls through what the server gives it"},
 	{"lockapi/server/internal/gate", []string{"internal/audit", "lockapi/server/internal/wire"}, "it counts connections and calls and does not read them"},

@@ -14,6 +14,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/lockapi/server/internal/stream"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -111,7 +112,7 @@ func readEvents(x *exchange) error {
 		return err
 	}
 	defer events.Close()
-	w := &stream.Watch{Shared: x.streams, Events: events, After: from}
+	w := &stream.Watch{Shared: x.streams, Events: events, After: from, Conn: wire.ConnOf(x.ctx())}
 	if given {
 		err = x.checkReached(events, from)
 	} else {

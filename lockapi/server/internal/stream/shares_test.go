@@ -40,7 +40,7 @@ func TestSlowStreamIsCutOffForOthers(t *testing.T) {
 			}
 			out.Flush()
 			began <- struct{}{}
-			_ = (&Watch{Shared: shared, Events: once{size}}).Stream(r.Context(), out, "cell", false, nil)
+			_ = (&Watch{Shared: shared, Events: once{size}, Conn: wire.ConnOf(r.Context())}).Stream(r.Context(), out, "cell", false, nil)
 			ended <- r.URL.Path
 		}),
 		HeaderTimeout: time.Hour, BodyTimeout: time.Hour, WriteTimeout: time.Hour, IdleTimeout: time.Hour, MaxHeaderBytes: 1 << 10,

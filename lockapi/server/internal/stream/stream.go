@@ -10,7 +10,6 @@ import (
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/codec"
-	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 // A stream reads up to streamBatch events at a time with up to streamBytes of
@@ -182,8 +181,8 @@ func (s *stream) event(id uint64, name string, data any) error {
 // that have taken longest are cut off for the others.
 func (s *stream) push(out *bytes.Buffer) error {
 	if n := out.Len(); n > fewBytes {
-		leave, ok := s.bytes.take(wire.ConnOf(s.ctx), n)
-		for ; !ok; leave, ok = s.bytes.take(wire.ConnOf(s.ctx), n) {
+		leave, ok := s.bytes.take(s.Conn, n)
+		for ; !ok; leave, ok = s.bytes.take(s.Conn, n) {
 			select {
 			case <-time.After(roomRecheck):
 			case <-s.Stopping:

@@ -9,6 +9,7 @@ package stream
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"time"
 
@@ -44,6 +45,9 @@ type Watch struct {
 	*Shared
 	Events Events
 	After  uint64 // revision up to which the caller has the events
+	// Conn is the caller's connection, which Stream may close to make room; nil if
+	// it has none.
+	Conn net.Conn
 }
 
 // Next returns the next events, at most limit of them. Without any it waits for
