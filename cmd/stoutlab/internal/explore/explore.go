@@ -15,7 +15,7 @@ type Limits struct {
 	Depth   int  // events in a schedule
 	States  int  // distinct states
 	Crashes int  // processes that may crash, each at any time
-	Async   bool // time-outs at any time; otherwise only when no message is under way, as with right bounds
+	Async   bool // time-outs at any time; otherwise only when no message is under way, as with right bounds; a stay in the critical section ends at any time
 }
 
 // Result is the result of an exploration.

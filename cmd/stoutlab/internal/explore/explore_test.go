@@ -69,6 +69,7 @@ func TestAllSchedules(t *testing.T) {
 		{"zookeeper-herd", 4, lab.Options{}, explore.Limits{}, nil},
 		{"central", 4, lab.Options{Entries: "2"}, explore.Limits{}, nil},
 		{"token-ring", 4, lab.Options{}, explore.Limits{}, nil},
+		{"token-ring", 3, lab.Options{Entries: "0:2"}, explore.Limits{}, nil},
 		{"ricart-agrawala", 3, lab.Options{}, explore.Limits{}, nil},
 		{"ricart-agrawala", 4, lab.Options{Entries: "0:1,1:1,3:1"}, explore.Limits{}, nil},
 		{"maekawa", 3, lab.Options{Entries: "1"}, explore.Limits{}, []string{waits}},
@@ -227,4 +228,37 @@ func (p *twice) Receive(net *sim.Port, m sim.Message) {
 	if m.Kind == 0 {
 		p.Process.Receive(net, sim.Message{Kind: 2, From: m.From, To: m.To})
 	}
+}
+
+// TestStayEndsAtAnyTime: a process leaves while messages are under way, so that
+// a request may reach it later.
+func TestStayEndsAtAnyTime(t *testing.T) {
+	p, err := lab.Prepare(lab.Options{Algorithm: "ricart-agrawala", N: 3, Reorder: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sound := p.Config.New
+	p.Config.New = func(id int) sim.Process { return &silent{Process: sound(id)} }
+	if r := explore.Explore(p, explore.Limits{Depth: 60, States: 5000}); r.Liveness {
+		t.Error("not found")
+	}
+}
+
+// silent answers no request once it has left.
+type silent struct {
+	sim.Process
+	left bool
+}
+
+func (p *silent) String() string { return fmt.Sprint(sim.State(p.Process), p.left) }
+
+func (p *silent) Receive(net *sim.Port, m sim.Message) {
+	if m.Kind != 0 || !p.left {
+		p.Process.Receive(net, m)
+	}
+}
+
+func (p *silent) Timeout(net *sim.Port, timer int) {
+	p.Process.Timeout(net, timer)
+	p.left = true
 }

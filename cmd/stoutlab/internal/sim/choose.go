@@ -28,14 +28,15 @@ func Choosing(cfg Config) *Network {
 // link (any of its messages with Reorder), the reports of a detector, and the
 // next timer. Messages take any time here, or no time. With timersLast, a timer
 // fires only after everything under way, as with right time-outs; otherwise at
-// any moment. With crashes, the list includes crashes.
+// any moment. A timer below 0 is a user's stay or pause, not a time-out: it ends
+// at any moment in either case. With crashes, the list includes crashes.
 func (n *Network) Choices(timersLast, crashes bool) []Choice {
 	n.sweep()
 	var all, timers []Choice
 	seen := map[[3]int]bool{}
 	next := Time(math.MaxInt64)
 	for _, e := range n.pending {
-		if e.what == TimedOut {
+		if e.timeout() {
 			next = min(next, e.at)
 		}
 	}
@@ -43,7 +44,7 @@ func (n *Network) Choices(timersLast, crashes bool) []Choice {
 		c := Choice{Process: e.to, index: i, Text: n.describe(e)}
 		link := [3]int{int(e.what), e.m.From, e.to}
 		switch {
-		case e.what == TimedOut:
+		case e.timeout():
 			if e.at == next {
 				timers = append(timers, c)
 			}
@@ -62,6 +63,9 @@ func (n *Network) Choices(timersLast, crashes bool) []Choice {
 	}
 	return all
 }
+
+// timeout reports whether the event is a timer of the algorithm.
+func (e event) timeout() bool { return e.what == TimedOut && e.timer >= 0 }
 
 // sweep removes events that can no longer happen.
 func (n *Network) sweep() {
@@ -97,6 +101,9 @@ func (n *Network) describe(e event) string {
 	case Received:
 		return fmt.Sprintf("%s from %d reaches %d", n.cfg.Kinds[e.m.Kind].text(e.m), e.m.From, e.to)
 	case TimedOut:
+		if !e.timeout() {
+			return fmt.Sprintf("a stay or a pause of %d ends", e.to)
+		}
 		return fmt.Sprintf("a timer of %d runs out", e.to)
 	case Suspected:
 		return fmt.Sprintf("a detector reports to %d that %d has crashed", e.to, e.timer)
@@ -158,7 +165,7 @@ func (n *Network) Key() string {
 }
 
 func (n *Network) wait(e event) Time {
-	if n.agenda == nil && e.what != TimedOut {
+	if n.agenda == nil && !e.timeout() {
 		return 0
 	}
 	return e.at - n.now
