@@ -352,6 +352,41 @@ func TestStoutInaccurate(t *testing.T) {
 	}
 }
 
+// TestStoutTwice: messages that arrive twice give no second entry, in any order
+// of arrival, and keep no other process out.
+func TestStoutTwice(t *testing.T) {
+	for _, o := range []lab.Options{
+		{N: 2, Entries: "0:1"},
+		{N: 2, Entries: "0:3"},
+		{N: 4, Entries: "2"},
+		{N: 4, Entries: "3", Latency: "1..9", Reorder: true},
+	} {
+		o.Algorithm, o.Duplicate = "stout", 0.9
+		for o.Seed = range 40 {
+			r := run(t, o)
+			if wanted := sum(r.Plan.Case.Entries); !r.Good() || len(r.Entries) != wanted {
+				t.Errorf("%+v: %v, %d entries of %d", o, r.Violation, len(r.Entries), wanted)
+			}
+		}
+	}
+}
+
+func sum(all []int) (s int) {
+	for _, v := range all {
+		s += v
+	}
+	return s
+}
+
+// TestNoCollisionAlone: a process that enters twice collides with no other.
+func TestNoCollisionAlone(t *testing.T) {
+	for seed := range uint64(10) {
+		if r := run(t, lab.Options{Algorithm: "central", N: 2, Entries: "1:1", Duplicate: 0.9, Seed: seed}); !r.Safety {
+			t.Errorf("seed %d: %v", seed, r.Violation)
+		}
+	}
+}
+
 // TestBullyFails: crashes of the next coordinator, and wrong time-outs.
 func TestBullyFails(t *testing.T) {
 	for _, c := range []struct {

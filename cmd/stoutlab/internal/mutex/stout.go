@@ -8,8 +8,13 @@ import (
 )
 
 // stoutUser asks a cell for a lock, as a client of Stout does: acquire, grant
-// with a token, release.
-type stoutUser struct{ Token int }
+// with a token, release. A grant has a higher token than the one before;
+// otherwise it is a duplicate. A grant for a duplicate of acquire goes back at
+// once.
+type stoutUser struct {
+	Token int
+	Wants bool
+}
 
 // stoutCell is the cell from outside: one node that does not fail, because it
 // is replicated. It has the queue, and a counter for growing tokens. A release
@@ -25,14 +30,25 @@ type stoutCell struct {
 func (p *stoutUser) Init(*sim.Port)         {}
 func (p *stoutUser) Timeout(*sim.Port, int) {}
 
-func (p *stoutUser) Request(net *sim.Port) { net.Send(net.N(), sim.Message{Kind: request}) }
+func (p *stoutUser) Request(net *sim.Port) {
+	p.Wants = true
+	net.Send(net.N(), sim.Message{Kind: request})
+}
 
 func (p *stoutUser) Release(net *sim.Port) {
 	net.Send(net.N(), sim.Message{Kind: release, Round: p.Token})
 }
 
 func (p *stoutUser) Receive(net *sim.Port, m sim.Message) {
+	if m.Round <= p.Token {
+		return
+	}
 	p.Token = m.Round
+	if !p.Wants {
+		p.Release(net)
+		return
+	}
+	p.Wants = false
 	enter(net)
 }
 
@@ -44,6 +60,7 @@ func (p *stoutCell) Release(*sim.Port)      {}
 func (p *stoutCell) Receive(net *sim.Port, m sim.Message) {
 	switch {
 	case slices.Contains(p.Ended, m.From):
+	case m.Kind == request && slices.Contains(p.Queue, m.From): // it asks once at a time: a duplicate
 	case m.Kind == request:
 		p.Queue = append(p.Queue, m.From)
 	case p.Holder == m.From && p.Token == m.Round:

@@ -116,8 +116,10 @@ func (n *Network) section(p int, what Action) {
 
 func (n *Network) inside(p int, in bool) {
 	i := slices.Index(n.within, p)
-	if in && len(n.within) > 0 {
-		n.breach(fmt.Sprintf("process %d enters while process %d is inside", p, n.within[0]))
+	for _, q := range n.within {
+		if in && q != p {
+			n.breach(fmt.Sprintf("process %d enters while process %d is inside", p, q))
+		}
 	}
 	if in && i < 0 {
 		n.within = append(n.within, p)
