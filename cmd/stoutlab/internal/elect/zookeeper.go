@@ -16,9 +16,10 @@ import (
 type candidate struct {
 	Id      int
 	Leader  int
-	Watches int // the owner of the watched entry
-	Epoch   int // the highest that it answered in
-	Acks    int
+	Watches int  // the owner of the watched entry
+	Epoch   int  // the highest that it answered in
+	Acks    set  // the processes that answered it
+	Count   int  // of these
 	Running bool // its two phases are under way
 	Rushes  bool // it assumes that it is the highest, without asking
 }
@@ -55,7 +56,7 @@ func (p *candidate) Receive(net *sim.Port, m sim.Message) {
 		}
 	case ack:
 		if p.Running && m.Round == p.Epoch {
-			p.acked(net)
+			p.acked(net, m.From)
 		}
 	case commit:
 		if m.Round >= p.Epoch {
@@ -77,13 +78,17 @@ func (p *candidate) propose(net *sim.Port, epoch int) {
 	if !p.grants(epoch) { // it has given its ACK to another process
 		return
 	}
-	p.Running, p.Acks = true, 0
+	p.Running, p.Acks, p.Count = true, nil, 0
 	net.Others(sim.Message{Kind: newLeader, Round: epoch})
-	p.acked(net) // its own
+	p.acked(net, p.Id)
 }
 
-func (p *candidate) acked(net *sim.Port) {
-	if p.Acks++; p.Acks == net.N()/2+1 {
+func (p *candidate) acked(net *sim.Port, from int) {
+	if p.Acks.has(from) {
+		return
+	}
+	p.Acks.add(from)
+	if p.Count++; p.Count == net.N()/2+1 {
 		p.become(net, p.Id)
 		net.Others(sim.Message{Kind: commit, ID: p.Id, Round: p.Epoch})
 	}

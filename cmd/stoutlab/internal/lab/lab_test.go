@@ -454,6 +454,16 @@ func TestZooKeeperWakes(t *testing.T) {
 	}
 }
 
+// TestZooKeeperTwice: an ACK that arrives twice counts once.
+func TestZooKeeperTwice(t *testing.T) {
+	o := lab.Options{Algorithm: "zookeeper", N: 6, Initiators: "4,5", Latency: "1..5", Duplicate: 0.99}
+	for o.Seed = range 51 {
+		if r := run(t, o); len(r.Announced) > 1 {
+			t.Errorf("seed %d: %v announced themselves", o.Seed, r.Announced)
+		}
+	}
+}
+
 // TestChubbyBeyond: with clocks beyond the bound, or a lease counted from the
 // reply, there are two masters.
 func TestChubbyBeyond(t *testing.T) {
