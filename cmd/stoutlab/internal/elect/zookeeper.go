@@ -118,7 +118,7 @@ var zookeeperSpec = spec.Algorithm{
 	Name:   "zookeeper",
 	Line:   "sequential entries in a service; each watches the next-higher, a crash wakes one",
 	Family: spec.Election,
-	Breaks: "two processes that both assume to be the highest may share the ACKs: neither gets a majority",
+	Breaks: "two processes that both assume to be the highest may share the ACKs, or a majority crashes: no process gets a majority",
 	Kinds: []sim.KindInfo{
 		{Name: "watch"}, {Name: "watching", Carries: "id round"}, {Name: "event", Carries: "id"},
 		{Name: "new_leader", Carries: "round"}, {Name: "ack", Carries: "round"}, {Name: "commit", Carries: "id round"},
@@ -131,7 +131,6 @@ var herdSpec = func() spec.Algorithm {
 	s := zookeeperSpec
 	s.Name = "zookeeper-herd"
 	s.Line = "as zookeeper, but all watch the leader: its crash wakes N−1"
-	s.Breaks = "no fault breaks it; the crash of the leader wakes all at once"
 	s.New = zookeeperOf(true)
 	return s
 }()
