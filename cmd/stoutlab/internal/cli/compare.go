@@ -96,15 +96,20 @@ func (a *app) comparison(n int, all []compared) error {
 	return w.Flush()
 }
 
-// book returns the book's range; per entry for mutual exclusion.
+// book returns the book's range; for mutual exclusion, per entry that processes
+// want, even if they deadlock.
 func book(r *lab.Result) string {
 	if r.Expected == nil {
 		return "–"
 	}
 	m := r.Expected.Messages
 	per := func(v int) string { return fmt.Sprint(v) }
-	if r.MutexResult != nil && len(r.Entries) > 0 {
-		per = func(v int) string { return fmt.Sprintf("%.3g", float64(v)/float64(len(r.Entries))) }
+	if r.MutexResult != nil {
+		wanted := 0
+		for _, times := range r.Plan.Case.Entries {
+			wanted += times
+		}
+		per = func(v int) string { return fmt.Sprintf("%.3g", float64(v)/float64(wanted)) }
 	}
 	if m.Min == m.Max {
 		return per(m.Min)
