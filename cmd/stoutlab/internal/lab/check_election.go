@@ -13,7 +13,7 @@ import (
 // Safety: no two live processes believe in different leaders, and their leader
 // is alive and the best alive. Liveness: the run ends, and every live process
 // knows a leader. In an election for a span of office, safety means that no two
-// spans overlap, in true time.
+// spans overlap, in true time; liveness, that a process is in office at the end.
 func (p *Plan) checkElection(r *Result) {
 	out := r.Outcome
 	e := &ElectionResult{Leaders: map[int]*int{}, Announced: out.Announced, WinnersPerPhase: out.Tally}
@@ -36,11 +36,11 @@ func (p *Plan) checkElection(r *Result) {
 			without = append(without, id)
 		}
 	}
+	e.Leader = p.common(out)
 	if p.Algorithm.Office {
 		p.checkOffice(r, without)
 		return
 	}
-	e.Leader = p.common(out)
 	bad := p.firstWrong(out)
 	r.Safety = bad == nil
 	r.Violation = bad
@@ -156,7 +156,6 @@ func (p *Plan) checkOffice(r *Result, without []int) {
 	for id, leader := range out.Leaders {
 		if out.Alive[id] && leader == id {
 			r.Liveness = true
-			r.Leader = &leader
 		}
 	}
 	switch {

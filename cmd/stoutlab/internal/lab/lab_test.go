@@ -490,6 +490,21 @@ func TestChubbyBeyond(t *testing.T) {
 	}
 }
 
+// TestChubbyLeader: the leader of a result is the one that all live processes
+// believe in. A master without that is live.
+func TestChubbyLeader(t *testing.T) {
+	o := lab.Options{Algorithm: "chubby", N: 5, Drift: 0.01}
+	if r := good(t, o); r.Leader == nil || *r.Leader != 0 {
+		t.Errorf("all believe in the master, and %v announced themselves", r.Announced)
+	}
+	o.Cut = []string{"0@after-ask#8"}
+	for _, o.Rates = range []string{"", "1,2,2,2,2"} {
+		if r := run(t, o); r.Leader != nil || !r.Liveness || r.Safety != (o.Rates == "") {
+			t.Errorf("rates %q: a common leader %t, live %t, %v", o.Rates, r.Leader != nil, r.Liveness, r.Violation)
+		}
+	}
+}
+
 // TestMaekawaDeadlock is the book's case of six processes.
 func TestMaekawaDeadlock(t *testing.T) {
 	r := run(t, lab.Options{Algorithm: "maekawa", N: 6})
