@@ -23,7 +23,6 @@ func settings(cmd *cobra.Command, o *lab.Options) {
 	f.StringVar(&o.Entries, "entries", "", "mutual exclusion: entries of each process, 2 or 0:1,1:1 (default 1 each; maekawa: one process, or the deadlock with -n 6)")
 	network(f, o)
 	faults(f, o)
-	f.IntVar(&o.Trace, "trace", 0, "with -o json: include this many events of the run, with Lamport clocks")
 	f.IntVar(&o.Lease, "lease", 0, "chubby: length of a lease, in units (default 20 bounds)")
 	f.Float64Var(&o.Drift, "drift", 0.01, "chubby: the bound on clock drift that the processes assume")
 	f.BoolVar(&o.FromReply, "lease-from-reply", false, "chubby: count the lease from the reply, which is wrong")

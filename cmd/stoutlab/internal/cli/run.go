@@ -24,6 +24,7 @@ func (a *app) run() *cobra.Command {
 		Args: oneAlgorithm,
 	}
 	o := options(cmd)
+	cmd.Flags().IntVar(&o.Trace, "trace", 0, "with -o json: include this many events of the run, with Lamport clocks")
 	return a.command(cmd, []string{"table", "json"}, func(format string, args []string) error {
 		o.Algorithm = args[0]
 		r, err := lab.Run(*o)

@@ -29,7 +29,7 @@ and a fit. Without --order, rings are random where 0, 1, … n−1 is the best c
 	var sizes string
 	var seeds int
 	cmd.Flags().StringVarP(&sizes, "n", "n", "4..128", "numbers of processes: 4,8,16, or 4..64 in powers of two")
-	cmd.Flags().IntVar(&seeds, "seeds", 5, "runs of each size, with seeds 0, 1, …")
+	cmd.Flags().IntVar(&seeds, "seeds", 5, "runs of each size, with seeds --seed, --seed + 1, …")
 	settings(cmd, o)
 	return a.command(cmd, []string{"csv", "svg"}, func(format string, names []string) error {
 		ns, err := readSizes(sizes)

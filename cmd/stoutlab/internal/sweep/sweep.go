@@ -21,14 +21,15 @@ type Point struct {
 	Good       bool
 }
 
-// Runs makes a run of every size with every seed. Without a given order, rings
-// are random if the ring 0, 1, … n−1 is the best case: otherwise the curve
-// would show the best case.
+// Runs makes a run of every size with every seed, from the options' seed on.
+// Without a given order, rings are random if the ring 0, 1, … n−1 is the best
+// case: otherwise the curve would show the best case.
 func Runs(o lab.Options, sizes []int, seeds int) ([]Point, error) {
 	var all []Point
+	first := o.Seed
 	for _, n := range sizes {
 		for seed := range seeds {
-			o.N, o.Seed = n, uint64(seed)
+			o.N, o.Seed = n, first+uint64(seed)
 			p, err := lab.Prepare(o)
 			if err == nil && o.Order == "" && p.IsBest() {
 				random := o
