@@ -586,6 +586,12 @@ func TestDelays(t *testing.T) {
 			t.Errorf("%s: client %+v, synchronization %+v", name, *r.ClientDelay, *r.SynchronizationDelay)
 		}
 	}
+	// The order is compared up to 2000 entries.
+	for entries, checked := range map[string]bool{"1000": true, "1001": false} {
+		if r := good(t, lab.Options{Algorithm: "central", N: 3, Entries: entries}); (r.Ordering != nil) != checked {
+			t.Errorf("%d entries: the order is compared: %t", len(r.Entries), r.Ordering != nil)
+		}
+	}
 	// Many entries do not look like an endless run.
 	if r := good(t, lab.Options{Algorithm: "central", N: 3, Entries: "20000"}); len(r.Entries) != 40000 {
 		t.Errorf("%d entries", len(r.Entries))
