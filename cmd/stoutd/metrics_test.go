@@ -104,7 +104,7 @@ func labels(page, metric string) string {
 				names = append(names, l[1])
 			}
 		}
-		order := []string{"route", "method", "status", "use", "part", "result"}
+		order := []string{"route", "method", "from", "status", "use", "part", "result"}
 		slices.SortFunc(names, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
 		return strings.Join(names, " ")
 	}
@@ -116,7 +116,7 @@ func labels(page, metric string) string {
 func TestLabelsAreBounded(t *testing.T) {
 	bounded := map[string]string{
 		"route": "the API's templates, and other", "method": "the methods of HTTP, and other", "status": "the statuses of the server",
-		"replica": "members", "quota": "settings", "use": "api or raft", "part": "certificate or ca", "result": "fixed words", "side": "sent or served",
+		"replica": "members", "quota": "settings", "use": "api or raft", "part": "certificate or ca", "result": "fixed words", "side": "sent or served", "from": "client or replica",
 		"stage": "of a write", "kind": "of a read", "step": "of a fail-over", "reason": "steps of an office", "version": "the running version", "le": "bounds of a histogram",
 	}
 	for _, m := range series.FindAllStringSubmatch(metricsPage(t), -1) {
