@@ -47,6 +47,8 @@ func (x *exchange) bodyError(err error) error {
 	switch {
 	case errors.As(err, &long):
 		return errLongBody(long.Limit)
+	case x.peer: // the link is to blame, not the caller
+		return lockapi.Errorf(lockapi.CodeNoMaster, "the body did not arrive from the replica that forwarded the call: %v", err)
 	case errors.Is(err, wire.ErrCrowded):
 		return errCrowded()
 	case errors.Is(err, os.ErrDeadlineExceeded):

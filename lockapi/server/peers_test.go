@@ -452,3 +452,24 @@ func TestNoRoomForAnAnswerOfAChange(t *testing.T) {
 	ask("POST", "/v1/transactions", `{"then":[{"put":{"path":"/p/g","content":"x"}},{"get":{"path":"/p/f"}}]}`).wantCode(t, lockapi.CodeOutcomeUnknown)
 	call(t, "GET", url+"/v1/files/p/g", "").wantStatus(t, 200)
 }
+
+// TestSlowLinkBlamesNoCaller: a forwarded call with a body that does not arrive
+// in time may be sent again.
+func TestSlowLinkBlamesNoCaller(t *testing.T) {
+	n := startMaster(t, func(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond })
+	calls, _ := callPorts.Load(n.addr)
+	way := &http.Transport{Protocols: new(http.Protocols)}
+	way.Protocols.SetUnencryptedHTTP2(true)
+	defer way.CloseIdleConnections()
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	body, link := io.Pipe()
+	go link.Write([]byte("{"))
+	q, err := http.NewRequestWithContext(ctx, "POST", "http://"+calls.(string)+"/v1/sessions", body)
+	must(t, err)
+	q.ContentLength = 2
+	resp, err := way.RoundTrip(q)
+	must(t, err)
+	readReply(t, resp).wantCode(t, lockapi.CodeNoMaster)
+	n.wantNoCalls(t)
+}
