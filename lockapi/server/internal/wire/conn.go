@@ -142,14 +142,13 @@ func (c *conn) exchange() next {
 	k := &call{conn: c}
 	r := new(http.Request).WithContext(k) // which copies it
 	r.Header, r.TLS = w.asked, c.tlsState
-	if bad := c.read(r); bad != nil {
+	bad := c.read(r)
+	w.lend()
+	if bad != nil {
 		if bad.status != 0 && c.write(c.server.Refuse(bad.status, bad.reason)) == nil {
 			c.linger()
 		}
 		return last
-	}
-	if len(w.asked) > mostFields {
-		w.asked = http.Header{} // the large map is the request's, which may drop it
 	}
 	_, cut := r.Body.(cutBody)
 	if b, ok := r.Body.(*Body); ok && len(b.text) <= mostText && len(c.asked) <= mostHead {

@@ -107,6 +107,7 @@ func (k *call) resume() {
 	r := new(http.Request).WithContext(k)
 	r.Header, r.TLS = w.asked, c.tlsState
 	_ = parse(r, k.head) // it was valid before
+	w.lend()
 	r.RemoteAddr, r.Body = c.remote, &Body{text: k.text}
 	switch c.answer(w, r, k, false) {
 	case another:

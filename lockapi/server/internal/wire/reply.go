@@ -59,6 +59,14 @@ func (w *reply) free() {
 	replies.Put(w)
 }
 
+// lend leaves the map of the request's headers to the request if it is large.
+// The request may drop it.
+func (w *reply) lend() {
+	if len(w.asked) > mostFields {
+		w.asked = http.Header{}
+	}
+}
+
 func (w *reply) Header() http.Header { return w.header }
 
 func (w *reply) WriteHeader(status int) {

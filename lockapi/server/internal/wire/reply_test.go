@@ -2,7 +2,10 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
+	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -42,5 +45,25 @@ func BenchmarkFields(b *testing.B) {
 				_ = write()
 			}
 		})
+	}
+}
+
+// A refused request with many headers leaves no large map for later requests.
+func TestManyHeadersAreNotKept(t *testing.T) {
+	var names []string
+	for i := range 3000 {
+		names = append(names, fmt.Sprintf("%X", 1<<20+i))
+	}
+	text := "GET / HTTP/1.1\r\n" + strings.Join(names, ":\r\n") + ":\r\n\r\n" // without a Host
+	s := &Server{MaxHeaderBytes: 1 << 20, Waits: func(net.Conn) {}, Refuse: func(int, string) []byte { return nil }}
+	newConn(s, &fed{text: []byte(text), piece: len(text)}).exchange()
+	w := newReply()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, name := range names {
+		w.asked[name] = nil
+	}
+	if runtime.ReadMemStats(&after); before.Mallocs == after.Mallocs {
+		t.Error("the next reply has a large map")
 	}
 }
