@@ -195,6 +195,23 @@ func TestReadersThatStallAreCutOff(t *testing.T) {
 	})
 }
 
+// TestReadersThatStallMakeWay: while every connection has a caller that reads
+// nothing of its answer, another caller gets a place.
+func TestReadersThatStallMakeWay(t *testing.T) {
+	t.Parallel()
+	n := startMaster(t, func(o *server.Options) { o.MaxConnections, o.WriteTimeout = 3, time.Hour })
+	n.addSession(lockapi.Session{ID: "big", Name: strings.Repeat("n", 8<<20)})
+	for i := range 3 {
+		c := dial(t, n)
+		must(t, c.SetReadBuffer(4<<10))
+		send(t, c, "GET /v1/sessions/big HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		eventually(t, "it is answered", func() bool {
+			return counted(t, n, `stout_http_requests_total`, "GET", "/v1/sessions/{id}") == i+1
+		})
+	}
+	eventually(t, "another caller is answered", func() bool { return statusOf(t, n, "GET", "/v1/locks/b", "") == http.StatusOK })
+}
+
 func TestShutdown(t *testing.T) {
 	n := startMaster(t, nil)
 	entered, finish := make(chan struct{}), make(chan struct{})

@@ -536,6 +536,36 @@ func TestDelayedRefusalsMakeWay(t *testing.T) {
 	ended(t, delayed[0])
 }
 
+// TestDelayedRefusalsKeepLittle: a call that waits for the answer to a bad
+// credential keeps little of its body and headers.
+func TestDelayedRefusalsKeepLittle(t *testing.T) {
+	const calls = 100
+	n := startMaster(t, func(o *server.Options) { o.AttemptEvery = time.Hour })
+	body := strings.Repeat(" ", 60_000)
+	request := fmt.Sprintf("POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Basic x\r\nA: %s\r\nContent-Length: %d\r\n\r\n%s", strings.Repeat("a", 30_000), len(body), body)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // frees the content of pools
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	ask := func(i int) {
+		transmit(t, n, request)
+		eventually(t, "it is refused", func() bool { return gauge(t, n, "stout_bad_credentials_total") == float64(i) })
+	}
+	for i := range 20 {
+		ask(i + 1)
+	}
+	before := heap()
+	for i := range calls {
+		ask(20 + i + 1)
+	}
+	if took := int64(heap()-before) / calls; took > 25_000 {
+		t.Errorf("a call takes %d bytes", took)
+	}
+}
+
 // TestCrowdOfOneCallerKeepsItsPlaces: another call of the same address
 // displaces no call, and is refused.
 func TestCrowdOfOneCallerKeepsItsPlaces(t *testing.T) {

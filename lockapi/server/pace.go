@@ -108,8 +108,9 @@ func (x *exchange) holdBack() {
 	}
 }
 
-// delay delays the answer. It drops the call's body first.
+// delay delays the answer. It drops the call's body and long headers first.
 func (x *exchange) delay(d time.Duration) {
+	x.trimHeaders()
 	x.body = nil
 	x.c.Request.Body = http.NoBody
 	select {

@@ -14,7 +14,8 @@ import (
 //
 // A keepalive may displace any other wait. If it gets no place, it is answered
 // at once, so that sessions survive an overload. Calls that do not wait are
-// never closed, since their answers would be lost.
+// never closed, since their answers would be lost, unless their caller is slow
+// to read the answer.
 //
 // A waiting call costs only a pointer on its connection. Callers are counted
 // only when a limit is reached.
@@ -167,12 +168,12 @@ func largest(all []*crowd, size func(*crowd) int) (most *crowd) {
 	return most
 }
 
-// replace gives a spare connection a regular place if one is free or a call can
-// be displaced; otherwise it returns nil.
+// replace gives a spare connection a regular place if one is free, a reply is
+// read too slowly, or a call can be displaced; otherwise it returns nil.
 func (p *Conns) replace(newcomer *Call, nc net.Conn) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open >= p.most && !p.close(p.choose(newcomer, anyCall)) {
+	if p.open >= p.most && !p.close(p.stalled()) && !p.close(p.choose(newcomer, anyCall)) {
 		return nil
 	}
 	c := &conn{netConn: netConn{nc}, conns: p}

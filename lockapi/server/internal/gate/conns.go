@@ -3,6 +3,7 @@ package gate
 import (
 	"net"
 	"sync"
+	"time"
 )
 
 // Conns counts the API's open connections and keeps them below a bound. Files
@@ -104,6 +105,28 @@ func (p *Conns) Waits(nc net.Conn) {
 	p.drop(c)
 	c.idle = true
 	p.idle.link(c)
+}
+
+// Stalls records since when the reply on the connection waits for the caller,
+// or with a zero time that it no longer does.
+func (p *Conns) Stalls(nc net.Conn, since time.Time) {
+	n := int64(0)
+	if !since.IsZero() {
+		n = since.UnixNano()
+	}
+	nc.(*conn).stalls.Store(n)
+}
+
+// stalled returns a connection with a reply that its caller is slow to read, or
+// nil. As on a spare connection, each 64 KiB may take spareTime. p.mu is held.
+func (p *Conns) stalled() *conn {
+	before := time.Now().Add(-spareTime).UnixNano()
+	for c := p.working.next; c != &p.working; c = c.next {
+		if n := c.stalls.Load(); n != 0 && n < before {
+			return c
+		}
+	}
+	return nil
 }
 
 // link appends c to a ring. conns.mu is held.

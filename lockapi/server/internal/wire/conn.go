@@ -38,7 +38,9 @@ type conn struct {
 	asked    string  // head of the request that begins
 	deadline time.Time
 
-	out []byte // rest of a reply; owned by the goroutine that sends it
+	// Owned by the goroutine that sends a reply.
+	out     []byte // the rest of it
+	replies bool   // its handler has returned
 
 	part part // of a request that has not arrived completely
 
@@ -163,7 +165,7 @@ func (c *conn) exchange() next {
 
 // answer runs the handler and sends its reply.
 func (c *conn) answer(w *reply, r *http.Request, k *call, cut bool) next {
-	w.conn, w.request, w.close = c, r, r.Close || cut
+	w.conn, w.bare, w.minor, w.close = c, r.Method == http.MethodHead, r.ProtoMinor, r.Close || cut
 	if !c.handle(w, r) {
 		k.end()
 		return c.after(last)
@@ -172,8 +174,12 @@ func (c *conn) answer(w *reply, r *http.Request, k *call, cut bool) next {
 		return watched
 	}
 	k.end()
+	r.Header = nil // the caller may be slow to read the reply
+	clear(w.asked)
 	w.close = w.close || c.server.closing.Load()
+	c.replies = true
 	err := c.send(w)
+	c.replies = false
 	switch {
 	case err != nil:
 		return c.after(last)

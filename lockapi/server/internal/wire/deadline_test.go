@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -256,5 +257,44 @@ func TestRepliesWaitForRoom(t *testing.T) {
 	})
 	for range calls {
 		c.want("200 GET /a")
+	}
+}
+
+// A reply that its caller does not read keeps nothing of the request's headers.
+func TestUnreadRepliesKeepNoHeaders(t *testing.T) {
+	const calls = 100
+	var names strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&names, "%x:\r\n", i)
+	}
+	for name, headers := range map[string]string{"a long header": "A: " + strings.Repeat("a", 30_000) + "\r\n", "many headers": names.String()} {
+		t.Run(name, func(t *testing.T) {
+			entered := make(chan struct{})
+			h := start(t, pipe, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusNoContent)
+				entered <- struct{}{}
+			}, func(s *wire.Server) { s.MaxHeaderBytes, s.WriteTimeout = 32<<10, time.Hour })
+			heap := func() uint64 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.GC() // frees the content of pools
+				runtime.ReadMemStats(&m)
+				return m.HeapAlloc
+			}
+			ask := func() {
+				c := h.connect(t)
+				c.sendAll("GET / HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n")
+				<-entered
+			}
+			ask()
+			before := heap()
+			for range calls {
+				ask()
+			}
+			waitFor(t, "no handler runs", func() bool { return goroutines("wire.(*conn).handle(") == 0 })
+			if took := int64(heap()-before) / calls; took > 25_000 {
+				t.Errorf("a call takes %d bytes", took)
+			}
+		})
 	}
 }

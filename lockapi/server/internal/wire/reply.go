@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -35,7 +36,8 @@ type reply struct {
 	close  bool          // it is the connection's last reply
 
 	conn    *conn
-	request *http.Request
+	bare    bool // the request's method is HEAD
+	minor   int  // version of its protocol
 	framing framing
 	left    int64 // bytes that the handler still has to write, if counted
 	err     error // why no more can be sent
@@ -54,7 +56,7 @@ func (w *reply) free() {
 	w.body.Reset()
 	w.head.Reset()
 	w.status, w.close = 0, false
-	w.conn, w.request = nil, nil
+	w.conn = nil
 	w.framing, w.left, w.err = whole, 0, nil
 	replies.Put(w)
 }
@@ -100,7 +102,7 @@ func (c *conn) send(w *reply) error {
 	} else if w.header["Content-Length"] == nil {
 		w.header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
-	if w.request.Method == http.MethodHead {
+	if w.bare {
 		body = nil
 	}
 	if err := w.lead(); err != nil {
@@ -119,10 +121,10 @@ func (w *reply) lead() error {
 	switch {
 	case w.close:
 		h["Connection"] = closes
-	case w.request.ProtoMinor == 0:
+	case w.minor == 0:
 		h["Connection"] = keeps
 	}
-	if w.request.ProtoMinor == 0 {
+	if w.minor == 0 {
 		version = "HTTP/1.0 "
 	}
 	if h["Date"] == nil {
@@ -234,8 +236,15 @@ func (c *conn) write(b []byte) error {
 	defer c.server.unread.waits(c, cap(b))() // all of it stays in memory
 	// An expired deadline would fail the next reply before it is tried.
 	defer c.net.SetWriteDeadline(time.Time{})
+	stalls := c.server.Stalls
+	if stalls == nil || !c.replies {
+		stalls = func(net.Conn, time.Time) {}
+	}
+	defer stalls(c.under, time.Time{})
 	for len(c.out) > 0 {
-		if err := c.net.SetWriteDeadline(time.Now().Add(c.server.WriteTimeout)); err != nil {
+		now := time.Now()
+		stalls(c.under, now)
+		if err := c.net.SetWriteDeadline(now.Add(c.server.WriteTimeout)); err != nil {
 			return err
 		}
 		n, err := c.net.Write(c.out[:min(len(c.out), mostAtOnce)])

@@ -76,11 +76,11 @@ func (w *reply) begin() error {
 	switch {
 	case hasNoBody(w.status):
 		w.framing = bodiless
-	case w.request.Method == http.MethodHead:
+	case w.bare:
 		w.framing = bodiless
 	case err == nil:
 		w.framing, w.left = counted, int64(length)
-	case w.request.ProtoMinor == 0:
+	case w.minor == 0:
 		w.framing, w.close = toTheEnd, true
 	default:
 		w.framing = chunked
