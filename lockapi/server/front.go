@@ -59,7 +59,7 @@ func (s *Server) newWire(h http.Handler, maxBody func(*http.Request) int64) *wir
 		Refuse:         s.refuse,
 		Waits:          s.conns.Waits,
 		Calls:          s.conns.Busy,
-		Slow:         s.conns.Slow,
+		Silent:         s.conns.Silent,
 		Panicked: func(p any) {
 			s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 		},

@@ -107,9 +107,9 @@ func (p *Conns) Waits(nc net.Conn) {
 	p.idle.link(c)
 }
 
-// Slow records since when the reply on the connection waits for the caller,
+// Silent records since when the reply on the connection waits for the caller,
 // or with a zero time that it no longer does.
-func (p *Conns) Slow(nc net.Conn, since time.Time) {
+func (p *Conns) Silent(nc net.Conn, since time.Time) {
 	n := int64(0)
 	if !since.IsZero() {
 		n = since.UnixNano()

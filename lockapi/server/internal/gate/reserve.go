@@ -44,11 +44,11 @@ type guest struct {
 }
 
 // NewReserve returns spare connections with requests that server answers. It
-// sets the deadlines, Waits, Calls and Slow of server.
+// sets the deadlines, Waits, Calls and Silent of server.
 func NewReserve(server *wire.Server) *Reserve {
 	p := &Reserve{server: server}
 	server.HeaderTimeout, server.BodyTimeout, server.WriteTimeout, server.IdleTimeout = spareTime, spareTime, spareTime, spareTime
-	server.Waits, server.Calls, server.Slow = func(net.Conn) {}, p.calls, nil
+	server.Waits, server.Calls, server.Silent = func(net.Conn) {}, p.calls, nil
 	return p
 }
 

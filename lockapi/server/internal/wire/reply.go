@@ -236,7 +236,7 @@ func (c *conn) write(b []byte) error {
 	defer c.server.unread.waits(c, cap(b))() // all of it stays in memory
 	// An expired deadline would fail the next reply before it is tried.
 	defer c.net.SetWriteDeadline(time.Time{})
-	stalls := c.server.Slow
+	stalls := c.server.Silent
 	if stalls == nil || !c.replies {
 		stalls = func(net.Conn, time.Time) {}
 	}

@@ -59,10 +59,10 @@ type Server struct {
 	// connection is closed without a call. They must not block.
 	Waits func(net.Conn)
 	Calls func(net.Conn) bool
-	// Slow, if not nil, is called when each 64 KiB of a reply begin to wait for
+	// Silent, if not nil, is called when each 64 KiB of a reply begin to wait for
 	// the caller, after the handler has returned, and with a zero time when the
 	// wait is over. It must not block.
-	Slow func(net.Conn, time.Time)
+	Silent func(net.Conn, time.Time)
 	// Panicked is called after a handler's panic other than
 	// http.ErrAbortHandler. The connection is closed after either.
 	Panicked func(value any)
