@@ -94,7 +94,7 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	t := task{repeatable: row.Reads || row.Repeats, stale: stale, leads: row.Leads}
 	switch {
 	case p.waits:
-		t.wait, t.call = any(c).(waiting).Wait(), c
+		t.wait, x.waits = any(c).(waiting).Wait(), c
 	case p.keyed:
 		t.keyed = any(c).(keyed).Keyed()
 	}

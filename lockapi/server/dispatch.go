@@ -18,7 +18,6 @@ type task struct {
 	stale      bool          // this replica's own state is enough
 	leads      bool          // a Raft leader can do it, even out of office
 	wait       time.Duration // how long the master may hold it
-	call       lockapi.Call  // set if wait is
 	// run makes the call on this replica. A nil body means a reply without one.
 	run func(context.Context) (status int, body any, err error)
 }
@@ -126,7 +125,7 @@ func (x *exchange) shorten(t task) (err error) {
 	if t.wait-left < firstPause {
 		return nil
 	}
-	waitMS, body := waitOf(t.call)
+	waitMS, body := waitOf(x.waits)
 	*waitMS = left.Milliseconds()
 	x.body, err = json.Marshal(body) // for the master, if that is another replica
 	return err

@@ -90,7 +90,7 @@ func (x *exchange) penalize() {
 }
 
 // holdBack waits as long as the number of bad attempts from the caller's
-// address requires. Another call may take the connection meanwhile.
+// address requires. Others may displace the connection then.
 func (x *exchange) holdBack() {
 	host, _, err := net.SplitHostPort(x.c.Request.RemoteAddr)
 	if err != nil {

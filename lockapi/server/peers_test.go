@@ -346,6 +346,7 @@ func TestOriginIsTheConnection(t *testing.T) {
 }
 
 // A body that does not arrive ends its own call, not others on the connection.
+// The link is to blame, so the call may be sent again.
 func TestHalfABodyBetweenReplicas(t *testing.T) {
 	master, calls := startCounting(t, func(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond })
 	client := other(0)
@@ -355,7 +356,7 @@ func TestHalfABodyBetweenReplicas(t *testing.T) {
 	go func() { _, _ = io.WriteString(write, `{"name":`) }()
 	resp, err := client.Post(base+"/v1/sessions", "application/json", body)
 	must(t, err)
-	readReply(t, resp).wantField(t, "body")
+	readReply(t, resp).wantCode(t, lockapi.CodeNoMaster)
 	if resp, err = client.Get(base + "/livez"); err != nil {
 		t.Fatal(err)
 	}
@@ -451,25 +452,4 @@ func TestNoRoomForAnAnswerOfAChange(t *testing.T) {
 	ask("GET", "/v1/files/p/f", "").wantCode(t, lockapi.CodeTooMany)
 	ask("POST", "/v1/transactions", `{"then":[{"put":{"path":"/p/g","content":"x"}},{"get":{"path":"/p/f"}}]}`).wantCode(t, lockapi.CodeOutcomeUnknown)
 	call(t, "GET", url+"/v1/files/p/g", "").wantStatus(t, 200)
-}
-
-// TestSlowLinkBlamesNoCaller: a forwarded call with a body that does not arrive
-// in time may be sent again.
-func TestSlowLinkBlamesNoCaller(t *testing.T) {
-	n := startMaster(t, func(o *server.Options) { o.BodyTimeout = 50 * time.Millisecond })
-	calls, _ := callPorts.Load(n.addr)
-	way := &http.Transport{Protocols: new(http.Protocols)}
-	way.Protocols.SetUnencryptedHTTP2(true)
-	defer way.CloseIdleConnections()
-	ctx, stop := context.WithTimeout(t.Context(), patience)
-	defer stop()
-	body, link := io.Pipe()
-	go link.Write([]byte("{"))
-	q, err := http.NewRequestWithContext(ctx, "POST", "http://"+calls.(string)+"/v1/sessions", body)
-	must(t, err)
-	q.ContentLength = 2
-	resp, err := way.RoundTrip(q)
-	must(t, err)
-	readReply(t, resp).wantCode(t, lockapi.CodeNoMaster)
-	n.wantNoCalls(t)
 }
