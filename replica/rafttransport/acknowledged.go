@@ -47,6 +47,7 @@ type acknowledged struct {
 	calls  uint64                   // number of answers received from all followers
 	last   map[raft.ServerID]uint64 // value of calls at the follower's last answer
 	refuse map[raft.ServerID]error  // why a follower accepts no entries
+	silent map[raft.ServerID]bool   // the last message to a follower had no answer
 }
 
 // sending is called before a message of a term is sent. It returns the least
@@ -59,7 +60,7 @@ func (a *acknowledged) sending(id raft.ServerID, term uint64) (least uint64, err
 	defer a.mu.Unlock()
 	if term > a.term {
 		a.term, a.upTo, a.errors, a.count = term, map[raft.ServerID]uint64{}, map[raft.ServerID]error{}, map[raft.ServerID]uint64{}
-		a.refuse, a.calls, a.last = map[raft.ServerID]error{}, 0, map[raft.ServerID]uint64{}
+		a.refuse, a.calls, a.last, a.silent = map[raft.ServerID]error{}, 0, map[raft.ServerID]uint64{}, map[raft.ServerID]bool{}
 	}
 	if term < a.term {
 		return 0, nil // the follower knows of a later term, or will
@@ -99,6 +100,7 @@ func (a *acknowledged) took(id raft.ServerID, term, index uint64) {
 		a.count[id]++
 		a.calls++
 		a.last[id] = a.calls
+		delete(a.silent, id)
 		if index > 0 {
 			delete(a.refuse, id)
 		}
@@ -137,7 +139,8 @@ func (a *acknowledged) elsewhere(self raft.ServerID, servers []raft.Server, inde
 
 // target returns the voter among servers, other than self, that has
 // acknowledged most in a term; of several the one that answered last, because
-// the others may be down. It is false if none has acknowledged anything.
+// the others may be down. It is false if none has acknowledged anything, or none
+// answers. The library may never end a transfer to one that is down.
 func (a *acknowledged) target(self raft.ServerID, servers []raft.Server, term uint64) (best raft.Server, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +149,7 @@ func (a *acknowledged) target(self raft.ServerID, servers []raft.Server, term ui
 	}
 	for _, s := range servers {
 		upTo, last := a.upTo[s.ID], a.last[s.ID]
-		if s.ID == self || s.Suffrage != raft.Voter || upTo == 0 || a.errors[s.ID] != nil || a.refuse[s.ID] != nil {
+		if s.ID == self || s.Suffrage != raft.Voter || upTo == 0 || a.silent[s.ID] || a.errors[s.ID] != nil || a.refuse[s.ID] != nil {
 			continue
 		}
 		if most := a.upTo[best.ID]; upTo > most || upTo == most && last > a.last[best.ID] {
@@ -177,13 +180,20 @@ func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {
 	return why
 }
 
-// failed records that a follower refuses this leader's entries with
-// ErrLostChanges, and ignores other errors. A follower's errors arrive as text.
+// failed records that a message had no answer, or that a follower refuses this
+// leader's entries with ErrLostChanges. A follower's errors arrive as text.
 func (a *acknowledged) failed(id raft.ServerID, term uint64, err error) {
-	if a == nil || !strings.Contains(err.Error(), raftstore.ErrLostChanges.Error()) {
+	if a == nil {
 		return
 	}
 	a.mu.Lock()
+	if term == a.term {
+		a.silent[id] = true
+	}
+	if !strings.Contains(err.Error(), raftstore.ErrLostChanges.Error()) {
+		a.mu.Unlock()
+		return
+	}
 	known := term != a.term || a.refuse[id] != nil
 	if term == a.term {
 		a.refuse[id] = err

@@ -268,7 +268,7 @@ func TestMajorityElsewhere(t *testing.T) {
 	})
 }
 
-// TestTarget: it has acknowledged most; of equal ones, it answered last.
+// TestTarget: it answers, and has acknowledged most; of equal ones, it answered last.
 func TestTarget(t *testing.T) {
 	out, followers, send, _ := leaderOf(t)
 	followers.last = map[raft.ServerID]uint64{"a": 9, "b": 9, "c": 9, "n": 9}
@@ -296,6 +296,13 @@ func TestTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("after a heartbeat", 2, "b")
+	out.acks.failed("b", 2, errors.New("connection refused"))
+	is("the last message had no answer", 2, "c")
+	out.acks.failed("c", 2, errors.New("timeout"))
+	out.acks.failed("a", 2, errors.New("timeout"))
+	is("none answers", 2, "")
+	acknowledge(2, 1, "a")
+	is("one answers again", 2, "a")
 	if err := send("a", 3, 0, 0); err != nil {
 		t.Fatal(err)
 	}
