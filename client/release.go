@@ -36,7 +36,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 	a, r := h.a, &h.a.release
 	end := time.Now().Add(releaseTime)
 	if !r.begin(ctx) {
-		return fmt.Errorf("stout: unlock %s: another call works on it: %w", a.path, context.Cause(ctx))
+		return fmt.Errorf("stout: unlock %s: another call works on it: %w", a.path, ctx.Err())
 	}
 	defer func() { <-r.turn }()
 	if r.settled {
@@ -156,7 +156,7 @@ func releaseCall(path, session, handle string, token uint64) call.Call {
 }
 
 // outlast returns a context for cleanup that lasts as long as ctx, and at least
-// d from now, even if ctx has ended. It has the cause of ctx. cut ends it, and
+// d from now, even if ctx has ended. It then ends with the error of ctx. cut ends it, and
 // may be called under a lock: it never calls a method of ctx, which is the
 // caller's code. done ends it, too, and releases ctx.
 func outlast(ctx context.Context, d time.Duration) (out context.Context, cut context.CancelCauseFunc, done func()) {
@@ -167,7 +167,7 @@ func outlast(ctx context.Context, d time.Duration) (out context.Context, cut con
 	end := time.Now().Add(d)
 	stop := context.AfterFunc(ctx, func() {
 		timing.Sleep(out, time.Until(end))
-		cut(context.Cause(ctx))
+		cut(ctx.Err()) // not its cause: a hold's context ends with ErrLockLost, which means another thing here
 	})
 	return out, cut, func() { stop(); cut(nil) }
 }

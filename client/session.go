@@ -212,7 +212,12 @@ func (s *Session) Close(ctx context.Context) error {
 	reason := s.lease.finish(ErrSessionClosed)
 	ctx, _, done := outlast(ctx, releaseTime)
 	defer done()
-	defer func() { _ = timing.Await(ctx, s.keeper.stopped) }() // the keeper's logger may block
+	defer func() { // a logger may block
+		_ = timing.Await(ctx, s.keeper.stopped)
+		soon, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_ = timing.Await(soon, s.lines.written())
+	}()
 	if errors.Is(reason, ErrSessionExpired) {
 		return nil
 	}

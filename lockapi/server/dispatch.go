@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,9 +79,7 @@ func (x *exchange) search(t task, follow bool, here func() error, there func(at 
 		if follow && x.isCutOff(at) {
 			return lockapi.Errorf(lockapi.CodeNoMaster, "this replica gets heartbeats from master %s, but no answers to calls; send the call to another replica", at.ID)
 		}
-		if err := x.shorten(t); err != nil {
-			return err
-		}
+		shorter := x.shorten(t)
 		began := time.Now()
 		switch {
 		case at.Self:
@@ -91,6 +90,11 @@ func (x *exchange) search(t task, follow bool, here func() error, there func(at 
 			refused.Master = at.URL
 			err = refused
 		default: // even without permission to forward, if a stranger would otherwise learn which replica is the master
+			if shorter {
+				if err := x.encodeWait(); err != nil {
+					return err
+				}
+			}
 			err = there(at)
 		}
 		if !errors.Is(err, lockapi.CodeNoMaster) || x.noted.refused {
@@ -120,14 +124,25 @@ func (x *exchange) left(t task) time.Duration {
 
 // shorten makes the next attempt wait only for the rest of the call's wait if
 // earlier attempts, or the search, have taken some of it.
-func (x *exchange) shorten(t task) (err error) {
+func (x *exchange) shorten(t task) bool {
 	left := x.left(t)
 	if t.wait-left < firstPause {
-		return nil
+		return false
 	}
-	waitMS, body := waitOf(x.waits)
+	waitMS, _ := waitOf(x.waits)
 	*waitMS = left.Milliseconds()
-	x.body, err = json.Marshal(body) // for the master, if that is another replica
+	return true
+}
+
+// encodeWait encodes the body again for another replica. It is no longer than the
+// caller's: HTML is not escaped.
+func (x *exchange) encodeWait() error {
+	_, body := waitOf(x.waits)
+	var out bytes.Buffer
+	to := json.NewEncoder(&out)
+	to.SetEscapeHTML(false)
+	err := to.Encode(body)
+	x.body = out.Bytes()
 	return err
 }
 
