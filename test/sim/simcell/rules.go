@@ -21,7 +21,9 @@ func (o *oracle) transition(before, after *state.State, b state.Batch, out state
 	}
 	for _, r := range out.Results {
 		if r, ok := r.(state.AcquireResult); ok && r.Wait != nil {
-			o.claimed[r.Wait.Path] = after.Index
+			for _, path := range slices.Concat(r.Wait.Set, []string{r.Wait.Path}) {
+				o.claimed[path] = after.Index
+			}
 		}
 	}
 	for _, h := range grants(out) {
