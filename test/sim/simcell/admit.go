@@ -395,6 +395,10 @@ func (w *world) tend() {
 			if w.wants(m) || w.holdsBack(m) {
 				w.replace(m)
 			}
+			if m.knowsNobody() {
+				w.stats.check("member that knows no other member")
+				m.swap(newDisk(w), time.Second)
+			}
 		}
 		w.beginAnew()
 	}
@@ -409,6 +413,18 @@ func (m *machine) strays() bool {
 	return !slices.ContainsFunc(m.names(), func(name string) bool {
 		return name != m.id && m.w.oracle.roster.latest().hasServer(m.w.machine(name).disk.who.ServerID())
 	})
+}
+
+// knowsNobody reports whether a machine has waited for long although its own
+// directory is a member: it saw all present members removed, and none of those that
+// it knows is left. It must be replaced (docs/guarantees.md, 48).
+func (m *machine) knowsNobody() bool {
+	if m.w.memberOperator == nil || m.process == nil || !m.process.stranger || !m.w.oracle.roster.latest().hasServer(m.disk.who.ServerID()) {
+		m.waiting = 0
+		return false
+	}
+	m.waiting++ // a second each
+	return m.waiting%20 == 0
 }
 
 // wants reports whether a machine waits to replace the directory of its name.

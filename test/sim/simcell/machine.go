@@ -52,6 +52,7 @@ type machine struct {
 	putBack    bool          // its directory was put back and lacks entries
 	forgot     bool          // and the product detected that
 	joins      bool          // it is to join the existing cell
+	waiting    int           // for how many seconds it has waited though it is a member
 	port       int           // port of its address; 0 = none
 	level      uint64        // the highest level of its release
 }
