@@ -62,6 +62,18 @@ func hold(n *node) (entered chan struct{}, release func()) {
 	return entered, cancel
 }
 
+// longKeepalive is a keepalive of session s that waits.
+const longKeepalive = "POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\nContent-Length: 18\r\n\r\n" + `{"wait_ms":600000}`
+
+// heap returns the bytes on the heap, without the content of pools.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
 // transmit opens a connection and sends the text.
 func transmit(t *testing.T, n *node, text string) net.Conn {
 	t.Helper()
@@ -324,7 +336,7 @@ func TestCallersThatLeaveKeepNoPlace(t *testing.T) {
 	defer release()
 	for _, more := range []string{"", "G", "POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{", strings.Repeat("x", 10_000)} {
 		for range 50 {
-			c := transmit(t, n, "POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\nContent-Length: 18\r\n\r\n"+`{"wait_ms":600000}`+more)
+			c := transmit(t, n, longKeepalive+more)
 			<-entered
 			_ = c.Close()
 		}
@@ -350,13 +362,6 @@ func TestCallsThatWaitKeepLittle(t *testing.T) {
 			defer release()
 			body := `{"wait_ms":600000` + strings.Repeat(" ", 60_000) + `}`
 			request := fmt.Sprintf("POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", headers, len(body), body)
-			heap := func() uint64 {
-				var m runtime.MemStats
-				runtime.GC()
-				runtime.GC() // frees the content of pools
-				runtime.ReadMemStats(&m)
-				return m.HeapAlloc
-			}
 			transmit(t, n, request)
 			<-entered
 			before := heap()
@@ -543,13 +548,6 @@ func TestDelayedRefusalsKeepLittle(t *testing.T) {
 	n := startMaster(t, func(o *server.Options) { o.AttemptEvery = time.Hour })
 	body := strings.Repeat(" ", 60_000)
 	request := fmt.Sprintf("POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Basic x\r\nA: %s\r\nContent-Length: %d\r\n\r\n%s", strings.Repeat("a", 30_000), len(body), body)
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC() // frees the content of pools
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	ask := func(i int) {
 		transmit(t, n, request)
 		eventually(t, "it is refused", func() bool { return gauge(t, n, "stout_bad_credentials_total") == float64(i) })
@@ -587,8 +585,7 @@ func TestKeepaliveLeavesThoughTraced(t *testing.T) {
 	never := trace.NewTracerProvider(trace.WithSampler(trace.NeverSample()))
 	n := startMaster(t, func(o *server.Options) { o.Tracer = never.Tracer("test") })
 	n.addSession(lockapi.Session{ID: "s", TTLMS: 600_000})
-	body := `{"wait_ms":300000}`
-	transmit(t, n, fmt.Sprintf("POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	transmit(t, n, longKeepalive)
 	eventually(t, "the keepalive waits", func() bool { return gauge(t, n, "stout_http_requests_in_flight") == 1 })
 	eventually(t, "its goroutine has ended", func() bool {
 		stacks := make([]byte, 1<<20)
@@ -601,9 +598,7 @@ func TestKeepaliveLeavesThoughTraced(t *testing.T) {
 func TestKeepaliveThatLeft(t *testing.T) {
 	n := few(t, 3)
 	n.addSession(lockapi.Session{ID: "s", TTLMS: 600_000})
-	body := `{"wait_ms":300000}`
-	text := fmt.Sprintf("POST /v1/sessions/s/keepalive HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	first, second := transmit(t, n, text), transmit(t, n, text)
+	first, second := transmit(t, n, longKeepalive), transmit(t, n, longKeepalive)
 	under := func() float64 { return gauge(t, n, "stout_http_requests_in_flight") }
 	eventually(t, "two calls wait", func() bool { return under() == 2 })
 	_ = first.Close()

@@ -55,12 +55,12 @@ func TestMemberStartsAlone(t *testing.T) {
 // admit it if a member reported that it came again, also after a restart.
 func TestRemovedReplicaLearnsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		who := Identity{ID: "r1", Directory: "a", Cell: "c", CellID: "id", Replaced: 3,
+		stored := Identity{ID: "r1", Directory: "a", Cell: "c", CellID: "id", Replaced: 3,
 			Known: *new(Roster).Note(2, []string{"r1/a", "r2/b", "r3/d"}, nil).Note(3, []string{"r2/b"}, nil)}
 		again := Info{ID: "r3", Directory: "d", CellID: "id", ConfigIndex: 9, Members: []string{"r1/a", "r3/d"}}
 		answer := func() (Info, error) { return again, nil }
-		waiting, _ := seeker(who, func() (Info, error) { return answer() })
-		waiting.Save = func(next Identity) error { who = next; return nil }
+		waiting, _ := seeker(stored, func() (Info, error) { return answer() })
+		waiting.Save = func(next Identity) error { stored = next; return nil }
 		run := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -77,9 +77,9 @@ func TestRemovedReplicaLearnsMembers(t *testing.T) {
 			t.Error("it is no member, and starts")
 		}
 		answer = func() (Info, error) { return again, nil }
-		waiting.Self.Identity = who // restarted
-		if err := run(); err != nil || who.Admitted != 9 {
-			t.Errorf("it does not start: %v, %+v", err, who)
+		waiting.Self.Identity = stored // restarted
+		if err := run(); err != nil || stored.Admitted != 9 {
+			t.Errorf("it does not start: %v, %+v", err, stored)
 		}
 	})
 }

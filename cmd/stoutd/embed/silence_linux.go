@@ -8,8 +8,8 @@ import (
 )
 
 // mostSilence is how long data that is sent to a caller may stay without an
-// acknowledgement. The system's own limit is about 15 minutes, in which a caller
-// whose machine has lost power keeps its places and quotas.
+// acknowledgement. The system's own limit is about 15 minutes. A caller keeps its
+// places and quotas for so long after its machine has lost power.
 const mostSilence = time.Minute
 
 // boundSilence sets mostSilence for the connections that a listener accepts. A

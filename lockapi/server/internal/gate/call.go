@@ -173,7 +173,7 @@ func largest(all []*crowd, size func(*crowd) int) (most *crowd) {
 func (p *Conns) replace(newcomer *Call, nc net.Conn) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open >= p.most && !p.close(p.stalled()) && !p.close(p.choose(newcomer, anyCall)) {
+	if p.open >= p.most && !p.close(p.longSilent()) && !p.close(p.choose(newcomer, anyCall)) {
 		return nil
 	}
 	c := &conn{netConn: netConn{nc}, conns: p}

@@ -114,15 +114,15 @@ func (p *Conns) Silent(nc net.Conn, since time.Time) {
 	if !since.IsZero() {
 		n = since.UnixNano()
 	}
-	nc.(*conn).stalls.Store(n)
+	nc.(*conn).silent.Store(n)
 }
 
-// stalled returns a connection with a reply that its caller is slow to read, or
+// longSilent returns a connection with a reply that its caller is slow to read, or
 // nil. As on a spare connection, each 64 KiB may take spareTime. p.mu is held.
-func (p *Conns) stalled() *conn {
+func (p *Conns) longSilent() *conn {
 	before := time.Now().Add(-spareTime).UnixNano()
 	for c := p.working.next; c != &p.working; c = c.next {
-		if n := c.stalls.Load(); n != 0 && n < before {
+		if n := c.silent.Load(); n != 0 && n < before {
 			return c
 		}
 	}

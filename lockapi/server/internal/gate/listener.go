@@ -40,7 +40,7 @@ type conn struct {
 	conns *Conns
 
 	waiting atomic.Pointer[Call] // call that waits on it; nil for none
-	stalls  atomic.Int64         // since when its reply waits for the caller, in Unix nanoseconds; 0 if it does not
+	silent  atomic.Int64         // since when its reply waits for the caller, in Unix nanoseconds; 0 if it does not
 
 	// Guarded by conns.mu.
 	prev, next *conn // neighbors in the ring of idle or working connections

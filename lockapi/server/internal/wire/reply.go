@@ -236,14 +236,14 @@ func (c *conn) write(b []byte) error {
 	defer c.server.unread.waits(c, cap(b))() // all of it stays in memory
 	// An expired deadline would fail the next reply before it is tried.
 	defer c.net.SetWriteDeadline(time.Time{})
-	stalls := c.server.Silent
-	if stalls == nil || !c.replies {
-		stalls = func(net.Conn, time.Time) {}
+	silent := c.server.Silent
+	if silent == nil || !c.replies {
+		silent = func(net.Conn, time.Time) {}
 	}
-	defer stalls(c.under, time.Time{})
+	defer silent(c.under, time.Time{})
 	for len(c.out) > 0 {
 		now := time.Now()
-		stalls(c.under, now)
+		silent(c.under, now)
 		if err := c.net.SetWriteDeadline(now.Add(c.server.WriteTimeout)); err != nil {
 			return err
 		}
