@@ -149,7 +149,8 @@ func (r *Replica) correct() (err error) {
 	self := r.self()
 	r.disk, err = raftstore.New(r.stores, raftstore.Options{
 		Leading: r.leads, Clock: r.opts.Clock, Fail: r.fail, Applied: r.applied, Lost: r.lost, Promises: r.promises, Took: r.vitals.stored, Disk: r.vitals.disk,
-		Elsewhere: func(index, term uint64) bool { return r.wire.Elsewhere(self, r.servers(), index, term) },
+		SnapshotInterval: r.opts.SnapshotInterval,
+		Elsewhere:        func(index, term uint64) bool { return r.wire.Elsewhere(self, r.servers(), index, term) },
 	})
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)

@@ -9,6 +9,7 @@
 //   - A log has no gap, and continues from its latest snapshot (logstore.go).
 //   - A follower never removes an entry that it knows to be committed
 //     (committed.go).
+//   - A leader's log keeps the entries behind a snapshot that it sends (sending.go).
 //   - The index of the last configuration is known (confindex.go).
 //   - A follower never goes back to an older snapshot (snapshots.go).
 //   - A vote is stored atomically. A replica enters a later term only when all

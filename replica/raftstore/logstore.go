@@ -34,6 +34,7 @@ type logStore struct {
 	committed atomic.Uint64 // the highest note of an entry that was stored
 	configs   confIndex
 	snapshot  atomic.Uint64 // index of the latest snapshot's end; 0 without one
+	sending   sending       // the snapshots that this replica sends as leader
 }
 
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
@@ -209,8 +210,14 @@ func (s *logStore) compacted(index uint64) (end, term uint64, ok bool) {
 }
 
 // DeleteRange removes entries that a snapshot has, or that differ from a
-// leader's log.
+// leader's log. A leader only compacts its log, and keeps what a follower still
+// needs (see sending).
 func (s *logStore) DeleteRange(from, to uint64) error {
+	if s.leading() {
+		if to = s.sending.limit(to); to < from {
+			return nil
+		}
+	}
 	committed := s.committed.Load()
 	if from > s.snapshot.Load() { // up to there the log may differ from an installed snapshot
 		committed = max(committed, s.applied())

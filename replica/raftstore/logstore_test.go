@@ -165,3 +165,46 @@ func TestLogOfADamagedSnapshotStays(t *testing.T) {
 type unreadable struct{ raft.SnapshotStore }
 
 func (unreadable) Open(string) (*raft.SnapshotMeta, io.ReadCloser, error) { return nil, nil, errDisk }
+
+// TestLogKeepsWhatAFollowerNeeds: while a leader sends a snapshot, and for as long
+// again, its log keeps the entries behind that snapshot.
+func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
+	log, now, leads := raft.NewInmemStore(), time.Duration(0), true
+	must(t, log.StoreLogs(entries(1, 100, 1)))
+	s, err := New(datadir.Stores{Logs: log, Votes: log, Snapshots: raft.NewInmemSnapshotStore()}, Options{
+		Leading: func() bool { return leads }, Clock: func() time.Duration { return now }, Fail: func(err error) { t.Error(err) },
+		Applied: func() uint64 { return 100 }, Promises: lease.NewPromises(0), SnapshotInterval: 30 * time.Second,
+	})
+	must(t, err)
+	open := func() io.Closer {
+		metas, err := s.Snapshots.List()
+		must(t, err)
+		_, body, err := s.Snapshots.Open(metas[0].ID)
+		must(t, err)
+		return body
+	}
+	compact := func(to, wantFrom uint64) {
+		t.Helper()
+		finish(t, s.Snapshots, to, 1)
+		first, err := s.Logs.FirstIndex()
+		must(t, err)
+		must(t, s.Logs.DeleteRange(first, to))
+		wantLog(t, s.Logs, wantFrom, 100)
+	}
+
+	compact(20, 21)
+	long, short := open(), open()
+	must(t, short.Close()) // its 30 s pass during the other transfer
+	compact(40, 21)
+	now += time.Minute
+	later := open()
+	must(t, long.Close())
+	compact(50, 21)
+	now += time.Minute - 1
+	compact(60, 21)
+	now++
+	compact(70, 41) // the later transfer began with the snapshot up to 40
+	must(t, later.Close())
+	leads = false // a follower sends nothing
+	compact(80, 81)
+}

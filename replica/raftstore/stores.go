@@ -26,6 +26,9 @@ type Options struct {
 	// Elsewhere reports whether a majority of the voters, not counting this
 	// replica, has acknowledged an entry in the entry's own term. May be nil.
 	Elsewhere func(index, term uint64) bool
+	// SnapshotInterval is the least time for which the log keeps the entries behind a
+	// snapshot that was sent to a follower.
+	SnapshotInterval time.Duration
 	// Promises records each batch that is stored.
 	Promises *lease.Promises
 	// Took records how long each write to the log has taken.
@@ -64,7 +67,8 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	logs := &logStore{LogStore: cached, snapshots: under.Snapshots, leading: o.Leading, promises: o.Promises, clock: o.Clock, fail: o.Fail, applied: o.Applied, lost: o.Lost}
+	logs := &logStore{LogStore: cached, snapshots: under.Snapshots, leading: o.Leading, promises: o.Promises, clock: o.Clock, fail: o.Fail, applied: o.Applied, lost: o.Lost,
+		sending: sending{clock: o.Clock, pause: o.SnapshotInterval, ends: map[*sent]struct{}{}}}
 	if err := logs.recall(under.Logs); err != nil {
 		return nil, err
 	}

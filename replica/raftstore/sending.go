@@ -1,0 +1,77 @@
+package raftstore
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// sending keeps the log entries that a follower needs after a snapshot. A leader
+// compacts its log up to a snapshot of its own, and a follower may still be
+// receiving an earlier one. Without the entries between the two it would need the
+// next snapshot as well; with a large state, a slow link and many writes it would
+// never catch up. etcd pauses compaction for the same reason
+// (releaseDelayAfterSnapshot in server/etcdserver).
+//
+// After the transfer the follower still has to fetch the entries that came
+// meanwhile. They stay for as long as the transfer took, and for at least pause.
+type sending struct {
+	clock func() time.Duration
+	pause time.Duration
+
+	mu   sync.Mutex
+	ends map[*sent]struct{}
+}
+
+// sent is a snapshot that is being sent, or was.
+type sent struct {
+	io.ReadCloser
+	of    *sending
+	index uint64        // of its end
+	began time.Duration // by the clock
+	until time.Duration // when its entries may go; 0 while it is being sent
+}
+
+// begin returns the body of a snapshot for a transfer, which Close ends.
+func (s *sending) begin(index uint64, body io.ReadCloser) io.ReadCloser {
+	b := &sent{ReadCloser: body, of: s, index: index, began: s.clock()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends[b] = struct{}{}
+	return b
+}
+
+func (b *sent) Close() error {
+	now := b.of.clock()
+	b.of.mu.Lock()
+	b.until = now + max(now-b.began, b.of.pause)
+	b.of.mu.Unlock()
+	return b.ReadCloser.Close()
+}
+
+// limit returns the last entry up to which the log may be compacted: to, or the end
+// of an earlier snapshot.
+func (s *sending) limit(to uint64) uint64 {
+	now := s.clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for b := range s.ends {
+		if b.until != 0 && now >= b.until {
+			delete(s.ends, b)
+			continue
+		}
+		to = min(to, b.index)
+	}
+	return to
+}
+
+// Open opens a snapshot for the library. A leader opens one only to send it.
+func (s forwardOnly) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, body, err := s.SnapshotStore.Open(id)
+	if err == nil && s.log.leading() {
+		body = s.log.sending.begin(meta.Index, body)
+	}
+	return meta, body, err
+}
