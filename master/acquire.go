@@ -229,8 +229,8 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 	case state.NoSession:
 		return lockapi.Grant{}, rights.ErrNoSession(a.key.session)
 	case state.Conflict:
-		if r.Hold != nil && r.Hold.Path == a.key.path && r.Mismatch != state.MismatchSet {
-			a.markDelivered(r.Hold) // the answer shows that the caller holds the lock
+		if r.Hold != nil && r.Mismatch != state.MismatchSet {
+			a.markAllDelivered() // the answer shows that the caller holds the lock, or the whole set
 		}
 		return lockapi.Grant{}, a.errConflict(r)
 	}
@@ -264,6 +264,21 @@ func (a *acquire) answerSet(holds []*state.Hold) (lockapi.Grant, error) {
 // markDelivered records that a caller has the grant: it is not withdrawn after
 // that.
 func (a *acquire) markDelivered(h *state.Hold) { a.registered.markDelivered(a.o, h) }
+
+// markAllDelivered is markDelivered for each hold that the caller has of the paths
+// it asked for.
+func (a *acquire) markAllDelivered() {
+	s := a.o.log.State()
+	mark := func(r *registered) {
+		if h, _ := r.key.in(s); h != nil {
+			r.markDelivered(a.o, h)
+		}
+	}
+	mark(&a.registered)
+	for i := range a.with {
+		mark(&a.with[i])
+	}
+}
 
 func (r *registered) markDelivered(o *office, h *state.Hold) {
 	o.mu.Lock()

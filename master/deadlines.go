@@ -74,13 +74,17 @@ func (h *deadlineHeap) Pop() any {
 // do not expire, and calls are not answered, during that time.
 const lapseRecheck = 20 * time.Millisecond
 
+// deadlineRecheck bounds the wait for a deadline. A timer does not run while the
+// machine sleeps; the clock does.
+const deadlineRecheck = time.Second
+
 // keepDeadlines handles deadlines as they become due. Timers only wake it; the
 // clock decides what is due.
 func (o *office) keepDeadlines() {
 	t := stoppedTimer()
 	defer t.Stop()
 	for {
-		t.Reset(o.meetDeadlines())
+		t.Reset(min(o.meetDeadlines(), deadlineRecheck))
 		select {
 		case <-o.done:
 			return

@@ -44,13 +44,38 @@ var lossReasons = map[state.LossReason]string{
 	state.LostByTransaction: lockapi.ReasonReplaced,
 }
 
+// mostEvents bounds the lost holds and ended waits that the office keeps for a
+// session; the oldest go first. Grants are bounded by the quota of holds. A client
+// may lose more than a successor reports (state.MostLosses), but one that
+// acknowledges nothing does not fill the memory.
+const mostEvents = 8 * state.MostLosses
+
 // add reports whether the event is new.
 func (es *sessionEvents) add(e sessionEvent) bool {
 	i, known := slices.BinarySearchFunc(*es, e.seq, sessionEvent.compare)
-	if !known {
-		*es = slices.Insert(*es, i, e)
+	if known {
+		return false
 	}
-	return !known
+	*es = slices.Insert(*es, i, e)
+	if e.hold == nil && len(*es) > mostEvents {
+		es.trim()
+	}
+	return true
+}
+
+// trim drops the oldest event that is no grant, if there are too many.
+func (es *sessionEvents) trim() {
+	ended, oldest := 0, -1
+	for i, e := range *es {
+		if e.hold == nil {
+			if ended++; oldest < 0 {
+				oldest = i
+			}
+		}
+	}
+	if ended > mostEvents {
+		*es = slices.Delete(*es, oldest, oldest+1)
+	}
 }
 
 // remove drops the event with that number: the grant has ended.

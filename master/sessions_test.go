@@ -480,6 +480,29 @@ func TestLossComesAgainUntilAcknowledged(t *testing.T) {
 	})
 }
 
+// TestLossesThatNobodyAcknowledges: an office keeps a bounded number of them, the
+// latest, and every grant.
+func TestLossesThatNobodyAcknowledges(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
+		know(c)
+		pass(time.Minute) // until the cell's level is raised
+		a, b := two(t, m)
+		mustHold(t, m, "/b", want(b))
+		must(t, second(acquireLock(t, m, "/b", want(a, queueing))))
+		releaseLock(t, m, "/b", b)
+		var last uint64
+		for range mostEvents + 10 {
+			last = mustHold(t, m, "/a", want(a)).Token
+			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Forced: true})))
+		}
+		k, err := keepalive1(m, a, 0, 0)
+		must(t, err)
+		if n := len(k.Events); n != mostEvents+1 || k.Events[0].Type != lockapi.EventLockGranted || k.Events[n-1].Token != last {
+			t.Errorf("%d events, the first %+v, the last %+v", n, k.Events[0], k.Events[n-1])
+		}
+	})
+}
+
 // openKeyed opens a session under a key.
 func openKeyed(t *testing.T, m *Master, key string, ttl time.Duration) (lockapi.Session, error) {
 	t.Helper()

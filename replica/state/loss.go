@@ -23,8 +23,8 @@ const (
 )
 
 // MostLosses bounds the losses that a session keeps; the oldest go first. A session
-// that loses more between two keepalives learns of the older ones from the master
-// that was in office, but not from its successor.
+// that loses more between two keepalives learns of older ones from the master that
+// was in office, which keeps more of them, but not from its successor.
 const MostLosses = 128
 
 // levelLosses is the level from which on sessions keep their losses.
