@@ -1,21 +1,24 @@
 package master
 
 import (
+	"iter"
 	"sync"
+
+	"github.com/stoutlock/stout/replica/state"
 )
 
-// mostEnding bounds how many claims may be freed by the session ends proposed
-// at a time. One end frees all claims of its session in one step, at about 10
-// µs each. Entries with many such ends would delay everything else in the log,
-// including the renewal of the lease. A session with more claims ends
-// alone.
+// mostEnding bounds how many claims and files may go by the session ends and the
+// deletions of directories proposed at a time. One end frees all claims of its
+// session in one step, at about 10 µs each. Entries with many such ends would
+// delay everything else in the log, including the renewal of the lease. A session
+// or a directory with more goes alone.
 const mostEnding = 2_000
 
-// endings are the session ends under way and the waiting ones, first come,
-// first served. The mutex guards both; no other mutex is taken under it.
+// endings are the session ends and deletions under way and the waiting ones, first
+// come, first served. The mutex guards both; no other mutex is taken under it.
 type endings struct {
 	mu     sync.Mutex
-	claims int64 // freed by the ends under way
+	claims int64 // and files: what goes with the ends under way
 	queue  []*ending
 }
 
@@ -36,8 +39,11 @@ func (e *endings) begin(claims int64) *ending {
 	return next
 }
 
-// finish records that an end is no longer under way.
+// finish records that an end is no longer under way; one may be nil.
 func (e *endings) finish(one *ending) {
+	if one == nil {
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.claims -= one.claims
@@ -52,4 +58,39 @@ func (e *endings) admit() {
 		e.queue[0] = nil
 		e.queue = e.queue[1:]
 	}
+}
+
+// turnToEnd waits until so many claims and files may go at a time. The caller must
+// then call finish.
+func (o *office) turnToEnd(claims int64) (*ending, error) {
+	e := o.endings.begin(claims)
+	select {
+	case <-e.turn:
+		return e, nil
+	case <-o.done:
+		return nil, errNoMaster("mastership was lost before the call took effect")
+	}
+}
+
+// turnToDelete is turnToEnd for the directories among the prefixes. It returns nil
+// if nothing is below them.
+func (o *office) turnToDelete(prefixes []string) (*ending, error) {
+	var files int64
+	for _, p := range prefixes {
+		files += upTo(mostEnding, o.log.State().Files(p, ""))
+	}
+	if files == 0 {
+		return nil, nil
+	}
+	return o.turnToEnd(files)
+}
+
+// upTo counts files, but not further than most.
+func upTo(most int64, files iter.Seq[*state.File]) (n int64) {
+	for range files {
+		if n++; n == most {
+			break
+		}
+	}
+	return n
 }

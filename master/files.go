@@ -114,6 +114,17 @@ func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Resu
 		return nil, err
 	}
 	defer o.quotas.Release(reserved)
+	var below []string
+	for _, step := range op.Then {
+		if d, ok := step.(*state.DeleteBelow); ok {
+			below = append(below, d.Prefix)
+		}
+	}
+	turn, err := o.turnToDelete(below)
+	if err != nil {
+		return nil, err
+	}
+	defer o.endings.finish(turn)
 	wait := o.begin(by, op)
 	placed()
 	return wait()

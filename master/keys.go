@@ -55,6 +55,17 @@ func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys
 			if err != nil {
 				return none, err
 			}
+			var below []string
+			for i := range op.Steps {
+				if k := &op.Steps[i]; k.Verb == state.KeyDeleteTree {
+					below = append(below, k.Path)
+				}
+			}
+			turn, err := o.turnToDelete(below)
+			if err != nil {
+				return none, err
+			}
+			defer o.endings.finish(turn)
 			if found, err = o.propose(by, op); err != nil {
 				return none, err
 			}

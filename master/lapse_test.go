@@ -257,6 +257,58 @@ func TestProposedExpiryIsNotTakenBack(t *testing.T) {
 	})
 }
 
+// TestHeavyDeletionsGoAPartAtATime: also the files that end with a session, and the
+// files and keys below a directory.
+func TestHeavyDeletionsGoAPartAtATime(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		know(c)
+		pass(time.Minute) // until the cell's level is raised
+		const size = mostEnding * 3 / 8
+		var all sync.WaitGroup
+		session := newSession(t, m, time.Minute)
+		for _, dir := range []string{"/ends/", "/files/", "/keys/"} {
+			for k := range size {
+				all.Go(func() {
+					w := &lockapi.WriteFile{Path: fmt.Sprint(dir, k)}
+					if dir == "/ends/" {
+						w.Session, w.Ephemeral = session, new(true)
+					}
+					must(t, second(m.WriteFile(t.Context(), &Caller{}, w)))
+				})
+			}
+		}
+		all.Wait()
+		all.Go(func() { must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: session})) })
+		all.Go(func() {
+			must(t, second(m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Prefix: "/files/"})))
+		})
+		all.Go(func() {
+			tree := lockapi.KeyOperation{Verb: lockapi.KeyDeleteTree, Path: "/keys/"}
+			must(t, second(m.ChangeKeys(t.Context(), &Caller{}, &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{tree}})))
+		})
+		all.Wait()
+		if left := n.State().FileCount(); left != 0 {
+			t.Fatalf("%d files are left", left)
+		}
+		for _, b := range n.sent() {
+			heavy := 0
+			for _, c := range b.Commands {
+				switch op := c.Operation.(type) {
+				case *state.CloseSession, *state.ChangeKeys:
+					heavy++
+				case *state.Transaction:
+					if _, below := op.Then[0].(*state.DeleteBelow); below {
+						heavy++
+					}
+				}
+			}
+			if heavy > 2 { // each has 3/8 of the bound
+				t.Errorf("one entry has %d of the deletions", heavy)
+			}
+		}
+	})
+}
+
 // When sessions with many claims end at the same time, expired or closed, they
 // end in groups. A session with more claims than a group may have ends alone.
 func TestHeavySessionsEndAPartAtATime(t *testing.T) {

@@ -65,7 +65,8 @@ type backlog struct {
 
 // take counts a call at a rate per second, with burst calls at once. It
 // returns how many calls are not worked off, and if the call does not fit, how
-// long it must wait. With another rate than before, as many calls are left.
+// long it must wait. With another rate than before, as many calls are left, but no
+// more than a burst.
 func (b *backlog) take(now time.Duration, rate, burst float64) (left float64, wait time.Duration) {
 	ahead := float64(max(0, b.until-now))
 	if burst < 1 || rate <= 0 {
@@ -73,7 +74,7 @@ func (b *backlog) take(now time.Duration, rate, burst float64) (left float64, wa
 	}
 	every := float64(time.Second) / rate
 	if b.rate != rate {
-		ahead *= b.rate / rate
+		ahead = min(ahead*b.rate/rate, burst*every)
 		b.until, b.rate = now+time.Duration(min(ahead, math.MaxInt64/2)), rate
 	}
 	if free := ahead - (burst-1)*every; free > 0 {

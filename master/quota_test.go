@@ -610,4 +610,14 @@ func TestOtherRateOfCalls(t *testing.T) {
 	if n := spend("u", 100*time.Second+300*time.Millisecond, 0, 600); n != 0 {
 		t.Errorf("at no rate: %d", n)
 	}
+	// The rate for keepalives and releases depends on what the caller has.
+	for has := 2000.0; has > 900; has-- {
+		p.admit("releases", 0, 150+has, 150+has, true)
+	}
+	if left, _, ok := p.admit("releases", 0, 150, 150, true); ok || left > 150 {
+		t.Errorf("after its session with all locks has ended: admitted %v, %v are left", ok, left)
+	}
+	if _, _, ok := p.admit("releases", 10*time.Millisecond, 150, 150, true); !ok {
+		t.Error("a keepalive is refused 10 ms later")
+	}
 }

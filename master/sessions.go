@@ -199,11 +199,10 @@ func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 
 // proposeEnd proposes the end of a session once its turn has come.
 func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (state.Result, error) {
-	e := o.endings.begin(1 + o.quotas.Claims(session))
-	select {
-	case <-e.turn:
-	case <-o.done:
-		return nil, errNoMaster("mastership was lost before the call took effect")
+	files := upTo(mostEnding, o.log.State().Ephemeral(session))
+	e, err := o.turnToEnd(1 + o.quotas.Claims(session) + files)
+	if err != nil {
+		return nil, err
 	}
 	defer o.endings.finish(e)
 	return o.propose(by, op)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/master"
 )
 
@@ -59,8 +60,6 @@ func (x *exchange) holdAnswer() {
 		h.Set("Connection", "close")
 		return
 	}
-	x.call.Park(x.ctx())
-	defer x.call.Unpark()
 	x.delay(hold.For)
 }
 
@@ -90,7 +89,7 @@ func (x *exchange) penalize() {
 }
 
 // holdBack waits as long as the number of bad attempts from the caller's
-// address requires. Others may displace the connection then.
+// address requires.
 func (x *exchange) holdBack() {
 	host, _, err := net.SplitHostPort(x.c.Request.RemoteAddr)
 	if err != nil {
@@ -102,14 +101,16 @@ func (x *exchange) holdBack() {
 	}
 	pause := x.attempts.Failed(from, time.Since(x.started))
 	if pause > 0 && !x.spared {
-		x.call.Park(x.ctx())
-		defer x.call.Unpark()
 		x.delay(pause)
 	}
 }
 
-// delay delays the answer. It drops the call's body and long headers first.
+// delay delays the answer. It drops the call's body and long headers first. Others
+// may displace the connection then. The call gives up its other places before.
 func (x *exchange) delay(d time.Duration) {
+	waits := gate.Call{Of: x.call.Of, Keeps: x.call.Keeps, Refused: true} // choose may still read x.call
+	waits.Park(x.ctx())
+	defer waits.Unpark()
 	x.trimHeaders()
 	x.body = nil
 	x.c.Request.Body = http.NoBody

@@ -247,6 +247,19 @@ func (a *watches) notify(e *Event, by *state.State) {
 	}
 }
 
+// wakeFrom makes the quiet watches read the events after a revision, up to which
+// they have read all.
+func (a *watches) wakeFrom(revision uint64) {
+	for _, all := range a.every {
+		for _, w := range all {
+			if w.first == 0 {
+				w.first = revision + 1
+				w.wake()
+			}
+		}
+	}
+}
+
 // wakeAll makes all watches read again: events for which they wait may be gone.
 func (a *watches) wakeAll() {
 	for _, all := range a.every {

@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -264,5 +265,43 @@ func TestWatchesOfReaders(t *testing.T) {
 			}
 			w.Close()
 		}
+	}
+}
+
+// TestManyEventsAtOnce: one entry with very many events wakes the watches of them,
+// and a watch of something else does not count as behind.
+func TestManyEventsAtOnce(t *testing.T) {
+	const n = 10_000
+	ring := events.New(n, 64<<20, 0)
+	append := func(first, events uint64) {
+		var changes []state.Change
+		for r := range events {
+			c, _ := change(5, first+r, fmt.Sprintf("/app/%d", first+r))
+			changes = append(changes, c)
+		}
+		ring.Append(changes, at(first+events-1))
+		ring.Publish()
+	}
+	watch, other := ring.Watch(events.NewFilter(nil, []string{"/app/"}, nil)), ring.Watch(events.NewFilter([]string{"/x"}, nil, nil))
+	for _, w := range []*events.Watch{watch, other} {
+		defer w.Close()
+		w.Read(0, 1)
+	}
+	for r := range uint64(100) {
+		append(r+1, 1)
+	}
+	if got, upTo, err := watch.Read(0, n); len(got) != 100 || upTo != 100 || err != nil || !ready(watch) {
+		t.Fatalf("%d events up to %d, %v", len(got), upTo, err)
+	}
+	<-watch.Ready()
+	append(101, n) // the first ones are gone, and other has not read since
+	if !ready(watch) || !ready(other) {
+		t.Errorf("woken: %v and %v", ready(watch), ready(other))
+	}
+	if got, upTo, err := watch.Read(100, 2*n); len(got) != n || upTo != n+100 || err != nil {
+		t.Errorf("%d events up to %d, %v", len(got), upTo, err)
+	}
+	if got, upTo, err := other.Read(0, 1); len(got) != 0 || upTo != n+100 || err != nil {
+		t.Errorf("a watch of something else: %d events up to %d, %v", len(got), upTo, err)
 	}
 }

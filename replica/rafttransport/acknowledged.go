@@ -162,6 +162,9 @@ func (a *acknowledged) target(self raft.ServerID, servers []raft.Server, term ui
 // answers returns the number of a follower's answers in the latest term that
 // this replica has led in.
 func (a *acknowledged) answers(id raft.ServerID) uint64 {
+	if a == nil {
+		return 0
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count[id]
@@ -181,13 +184,15 @@ func (a *acknowledged) lose(id raft.ServerID, term uint64, why error) error {
 }
 
 // failed records that a message had no answer, or that a follower refuses this
-// leader's entries with ErrLostChanges. A follower's errors arrive as text.
-func (a *acknowledged) failed(id raft.ServerID, term uint64, err error) {
+// leader's entries with ErrLostChanges. A follower's errors arrive as text. answers
+// is their number when the message was sent: a failure may be reported after a later
+// answer (see retrying).
+func (a *acknowledged) failed(id raft.ServerID, term, answers uint64, err error) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
-	if term == a.term {
+	if term == a.term && a.count[id] == answers {
 		a.silent[id] = true
 	}
 	if !strings.Contains(err.Error(), raftstore.ErrLostChanges.Error()) {

@@ -296,10 +296,13 @@ func TestTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("after a heartbeat", 2, "b")
-	out.acks.failed("b", 2, errors.New("connection refused"))
+	failed := func(id raft.ServerID, answers uint64, err string) { out.acks.failed(id, 2, answers, errors.New(err)) }
+	failed("b", out.acks.answers("b")-1, "timeout")
+	is("an earlier message had no answer", 2, "b")
+	failed("b", out.acks.answers("b"), "connection refused")
 	is("the last message had no answer", 2, "c")
-	out.acks.failed("c", 2, errors.New("timeout"))
-	out.acks.failed("a", 2, errors.New("timeout"))
+	failed("c", out.acks.answers("c"), "timeout")
+	failed("a", out.acks.answers("a"), "timeout")
 	is("none answers", 2, "")
 	acknowledge(2, 1, "a")
 	is("one answers again", 2, "a")

@@ -134,9 +134,10 @@ func (t Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 		return err
 	}
 	t.notices.sending(id, args)
+	answers := t.acks.answers(id)
 	faultpoint.Hit(faultpoint.EntriesSend)
 	if err := t.Wire.AppendEntries(id, target, args, resp); err != nil {
-		t.acks.failed(id, args.Term, err)
+		t.acks.failed(id, args.Term, answers, err)
 		return err
 	}
 	t.notices.answered(id, target, args, resp)
@@ -162,7 +163,7 @@ func (t Transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 		return nil
 	}, func(f raft.AppendFuture) {
 		if err := f.Error(); err != nil {
-			t.acks.failed(id, f.Request().Term, err)
+			t.acks.failed(id, f.Request().Term, t.acks.answers(id), err)
 		} else { // AppendEntries is the first to reach a follower that has restarted
 			t.notices.answered(id, target, f.Request(), f.Response())
 			_ = t.acks.answered(id, 0, f.Request(), f.Response())

@@ -26,6 +26,7 @@ type Call struct {
 	Of      Caller
 	Keeps   bool  // it keeps a session alive
 	Watches bool  // it waits for events
+	Refused bool  // its answer is only delayed: it has a connection, and no other place
 	place   *conn // connection on which it waits; nil while it does not
 }
 
@@ -184,6 +185,7 @@ func (p *Conns) replace(newcomer *Call, nc net.Conn) *conn {
 
 func anyCall(*Call) bool { return true }
 
-// WatchesOnly and CallsOnly select the calls that may be displaced.
-func WatchesOnly(c *Call) bool { return c.Watches }
-func CallsOnly(c *Call) bool   { return !c.Watches }
+// WatchesOnly and CallsOnly select the calls whose end frees the place of a watcher,
+// or of a forwarded call.
+func WatchesOnly(c *Call) bool { return c.Watches && !c.Refused }
+func CallsOnly(c *Call) bool   { return !c.Watches && !c.Refused }
