@@ -1,6 +1,7 @@
 package master
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -222,7 +223,9 @@ func TestTransactionQuota(t *testing.T) {
 // TestLargestTransactions: the log has room for every transaction that the
 // contract allows. A larger one is refused without ending the office.
 func TestLargestTransactions(t *testing.T) {
-	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		know(c)
+		pass(time.Minute) // until the cell's level is raised
 		s := newSession(t, m, time.Minute)
 		long := strings.Repeat("/"+strings.Repeat("p", 255), 4)
 		for name, parts := range map[string][]string{
@@ -247,6 +250,14 @@ func TestLargestTransactions(t *testing.T) {
 			if _, err := m.Transact(t.Context(), &Caller{}, &lockapi.Transact{Transaction: req}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+		keys := &lockapi.ChangeKeys{}
+		for i := range lockapi.MaxKeyOperations {
+			value := bytes.Repeat([]byte("x"), lockapi.MaxKeyBytes/lockapi.MaxKeyOperations)
+			keys.Operations = append(keys.Operations, lockapi.KeyOperation{Verb: lockapi.KeySet, Path: fmt.Sprintf("%s%03d", long[:1021], i), Content: value})
+		}
+		if _, err := m.ChangeKeys(t.Context(), &Caller{Principal: strings.Repeat("c", 255)}, keys); err != nil {
+			t.Errorf("keys with long paths: %v", err)
 		}
 		before := n.State().Epoch
 		req := lockapi.Transaction{Then: slices.Repeat([]lockapi.Operation{{Put: &lockapi.WriteOperation{Path: "/a", Content: new(strings.Repeat("x", 256<<10))}}}, 3)}

@@ -21,9 +21,9 @@ const (
 	// state.Command.Size counts them.
 	MaxBatchBytes = 256 << 10
 	// MaxCommandBytes bounds one command, as state.Command.Size counts it, and
-	// so a batch of one command. The largest is a transaction with a body of
-	// the maximum length in the contract.
-	MaxCommandBytes = 528 << 10
+	// so a batch of one command. The largest is a transaction of keys, with 128
+	// paths besides values of the maximum length in the contract.
+	MaxCommandBytes = 720 << 10
 	// MaxEntryBytes bounds an encoded entry. A batch stays below it, including
 	// its encoding and checksum. A larger entry is refused before it enters the
 	// log, because followers close a connection that exceeds the bound they
