@@ -2,6 +2,7 @@ package raftstore
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,8 +22,8 @@ type sending struct {
 	clock func() time.Duration
 	pause time.Duration
 
-	mu   sync.Mutex
-	ends map[*sent]struct{}
+	mu  sync.Mutex
+	all []*sent
 }
 
 // sent is a snapshot that is being sent, or was.
@@ -39,7 +40,8 @@ func (s *sending) begin(index uint64, body io.ReadCloser) io.ReadCloser {
 	b := &sent{ReadCloser: body, of: s, index: index, began: s.clock()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ends[b] = struct{}{}
+	s.forget(b.began)
+	s.all = append(s.all, b)
 	return b
 }
 
@@ -57,14 +59,16 @@ func (s *sending) limit(to uint64) uint64 {
 	now := s.clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for b := range s.ends {
-		if b.until != 0 && now >= b.until {
-			delete(s.ends, b)
-			continue
-		}
+	s.forget(now)
+	for _, b := range s.all {
 		to = min(to, b.index)
 	}
 	return to
+}
+
+// forget drops the snapshots of which no entries need to stay. s.mu is held.
+func (s *sending) forget(now time.Duration) {
+	s.all = slices.DeleteFunc(s.all, func(b *sent) bool { return b.until != 0 && now >= b.until })
 }
 
 // Open opens a snapshot for the library. A leader opens one only to send it.

@@ -68,7 +68,7 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 		return nil, err
 	}
 	logs := &logStore{LogStore: cached, snapshots: under.Snapshots, leading: o.Leading, promises: o.Promises, clock: o.Clock, fail: o.Fail, applied: o.Applied, lost: o.Lost,
-		sending: sending{clock: o.Clock, pause: o.SnapshotInterval, ends: map[*sent]struct{}{}}}
+		sending: sending{clock: o.Clock, pause: o.SnapshotInterval}}
 	if err := logs.recall(under.Logs); err != nil {
 		return nil, err
 	}
