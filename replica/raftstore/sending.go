@@ -17,7 +17,8 @@ import (
 // (releaseDelayAfterSnapshot in server/etcdserver).
 //
 // After the transfer the follower still has to fetch the entries that came
-// meanwhile. They stay for as long as the transfer took, and for at least pause.
+// meanwhile. The log keeps them for as long as the transfer took, and for at least
+// pause.
 type sending struct {
 	clock func() time.Duration
 	pause time.Duration
@@ -66,7 +67,7 @@ func (s *sending) limit(to uint64) uint64 {
 	return to
 }
 
-// forget drops the snapshots of which no entries need to stay. s.mu is held.
+// forget drops the snapshots behind which no entry is needed. s.mu is held.
 func (s *sending) forget(now time.Duration) {
 	s.all = slices.DeleteFunc(s.all, func(b *sent) bool { return b.until != 0 && now >= b.until })
 }

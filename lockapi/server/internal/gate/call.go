@@ -185,7 +185,7 @@ func (p *Conns) replace(newcomer *Call, nc net.Conn) *conn {
 
 func anyCall(*Call) bool { return true }
 
-// WatchesOnly and CallsOnly select the calls whose end frees the place of a watcher,
-// or of a forwarded call.
+// WatchesOnly and CallsOnly select the calls that hold the place of a watcher, or of
+// a forwarded call.
 func WatchesOnly(c *Call) bool { return c.Watches && !c.Refused }
 func CallsOnly(c *Call) bool   { return !c.Watches && !c.Refused }
