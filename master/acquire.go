@@ -230,7 +230,7 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 		return lockapi.Grant{}, rights.ErrNoSession(a.key.session)
 	case state.Conflict:
 		if r.Hold != nil && r.Mismatch != state.MismatchSet {
-			a.markAllDelivered() // the answer shows that the caller holds the lock, or the whole set
+			a.markGrantDelivered(r.Hold) // the answer shows that the caller has it
 		}
 		return lockapi.Grant{}, a.errConflict(r)
 	}
@@ -265,12 +265,12 @@ func (a *acquire) answerSet(holds []*state.Hold) (lockapi.Grant, error) {
 // that.
 func (a *acquire) markDelivered(h *state.Hold) { a.registered.markDelivered(a.o, h) }
 
-// markAllDelivered is markDelivered for each hold that the caller has of the paths
-// it asked for.
-func (a *acquire) markAllDelivered() {
+// markGrantDelivered is markDelivered for each lock of a grant: all locks of a set
+// have one number.
+func (a *acquire) markGrantDelivered(g *state.Hold) {
 	s := a.o.log.State()
 	mark := func(r *registered) {
-		if h, _ := r.key.in(s); h != nil {
+		if h, _ := r.key.in(s); h != nil && h.WaitSeq == g.WaitSeq {
 			r.markDelivered(a.o, h)
 		}
 	}

@@ -34,7 +34,7 @@
 // Each of these types has a file of its name:
 //
 //	proposer     answers from memory what changes nothing; proposes the rest
-//	endings      queues the ends of sessions
+//	endings      queues the ends of sessions and the deletions of directories
 //	turns        lets writers of one file by compare-and-set take turns
 //	sessions     each session's lease, events and waiting keepalives
 //	waiters      the acquires under way, by claim key

@@ -7,14 +7,14 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// mostEnding bounds how many claims and files may go by the session ends and the
-// deletions of directories proposed at a time. One end frees all claims of its
+// mostEnding bounds how many claims and files may go by the session ends proposed at
+// a time, and by the deletions of directories. One end frees all claims of its
 // session in one step, at about 10 µs each. Entries with many such ends would
 // delay everything else in the log, including the renewal of the lease. A session
 // or a directory with more goes alone.
 const mostEnding = 2_000
 
-// endings are the session ends and deletions under way and the waiting ones, first
+// endings are the session ends, or deletions, under way and the waiting ones, first
 // come, first served. The mutex guards both; no other mutex is taken under it.
 type endings struct {
 	mu     sync.Mutex
@@ -60,20 +60,20 @@ func (e *endings) admit() {
 	}
 }
 
-// turnToEnd waits until so many claims and files may go at a time. The caller must
-// then call finish.
-func (o *office) turnToEnd(claims int64) (*ending, error) {
-	e := o.endings.begin(claims)
+// wait queues an end and waits for its turn, unless done is closed first. The caller
+// must then call finish.
+func (e *endings) wait(claims int64, done <-chan struct{}) (*ending, error) {
+	next := e.begin(claims)
 	select {
-	case <-e.turn:
-		return e, nil
-	case <-o.done:
+	case <-next.turn:
+		return next, nil
+	case <-done:
 		return nil, errNoMaster("mastership was lost before the call took effect")
 	}
 }
 
-// turnToDelete is turnToEnd for the directories among the prefixes. It returns nil
-// if nothing is below them.
+// turnToDelete waits until the files below some prefixes may be deleted. It returns
+// nil if there are none.
 func (o *office) turnToDelete(prefixes []string) (*ending, error) {
 	var files int64
 	for _, p := range prefixes {
@@ -82,7 +82,7 @@ func (o *office) turnToDelete(prefixes []string) (*ending, error) {
 	if files == 0 {
 		return nil, nil
 	}
-	return o.turnToEnd(files)
+	return o.deletions.wait(files, o.done)
 }
 
 // upTo counts files, but not further than most.

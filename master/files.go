@@ -124,7 +124,7 @@ func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Resu
 	if err != nil {
 		return nil, err
 	}
-	defer o.endings.finish(turn)
+	defer o.deletions.finish(turn)
 	wait := o.begin(by, op)
 	placed()
 	return wait()

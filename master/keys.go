@@ -65,7 +65,7 @@ func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys
 			if err != nil {
 				return none, err
 			}
-			defer o.endings.finish(turn)
+			defer o.deletions.finish(turn)
 			if found, err = o.propose(by, op); err != nil {
 				return none, err
 			}

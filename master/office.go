@@ -21,16 +21,17 @@ import (
 // comment explains its mutexes.
 type office struct {
 	proposer
-	epoch   uint64
-	term    uint64 // raft term
-	logger  zerolog.Logger
-	vitals  *vitals
-	lapse   time.Duration  // of the lease, not logged yet; only the goroutine that calls accepted uses it
-	lapses  atomic.Uint64  // how often the lease has lapsed
-	quotas  *quota.Ledger  // has a mutex of its own
-	endings endings        // has a mutex of its own
-	turns   turns          // has a mutex of its own
-	table   *members.Table // nil in tests of parts
+	epoch     uint64
+	term      uint64 // raft term
+	logger    zerolog.Logger
+	vitals    *vitals
+	lapse     time.Duration  // of the lease, not logged yet; only the goroutine that calls accepted uses it
+	lapses    atomic.Uint64  // how often the lease has lapsed
+	quotas    *quota.Ledger  // has a mutex of its own
+	endings   endings        // has a mutex of its own
+	deletions endings        // of directories; has a mutex of its own
+	turns     turns          // has a mutex of its own
+	table     *members.Table // nil in tests of parts
 
 	mu         sync.Mutex // guards the five fields below and everything in them
 	sessions   sessions

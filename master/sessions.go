@@ -200,7 +200,7 @@ func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 // proposeEnd proposes the end of a session once its turn has come.
 func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (state.Result, error) {
 	files := upTo(mostEnding, o.log.State().Ephemeral(session))
-	e, err := o.turnToEnd(1 + o.quotas.Claims(session) + files)
+	e, err := o.endings.wait(1+o.quotas.Claims(session)+files, o.done)
 	if err != nil {
 		return nil, err
 	}

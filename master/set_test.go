@@ -110,23 +110,31 @@ func TestSetOfAnEarlierOffice(t *testing.T) {
 }
 
 // TestRefusalClaimsTheWholeSet: a refusal because of another mode shows the caller
-// that it holds the set, so nothing of it is withdrawn.
+// that it holds the set, so nothing of it is withdrawn. It does not show the grant of
+// another request.
 func TestRefusalClaimsTheWholeSet(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		know(c)
-		n := c.office("r1")
-		a, b := two(t, n.master)
-		mustHold(t, n.master, "/b", want(a))
-		go acquireLock(t, n.master, "/a", want(b, with("/b"), waiting(time.Minute)))
-		pass(time.Second)
-		next := c.office("r2")
-		releaseLock(t, next.master, "/b", a)
-		code(t, second(acquireLock(t, next.master, "/a", want(b, with("/b"), shared(0)))), lockapi.CodeConflict)
-		pass(orphanGrace + time.Second)
-		if holder(next.State(), "/a") != b || holder(next.State(), "/b") != b {
-			t.Error("a part of the set is withdrawn")
-		}
-	})
+	for _, set := range []bool{true, false} {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			know(c)
+			n := c.office("r1")
+			a, b := two(t, n.master)
+			mustHold(t, n.master, "/b", want(a))
+			if set {
+				go acquireLock(t, n.master, "/a", want(b, with("/b"), waiting(time.Minute)))
+			} else {
+				mustHold(t, n.master, "/a", want(b))
+				go acquireLock(t, n.master, "/b", want(b, waiting(time.Minute)))
+			}
+			pass(time.Second)
+			next := c.office("r2")
+			releaseLock(t, next.master, "/b", a)
+			code(t, second(acquireLock(t, next.master, "/a", want(b, with("/b"), shared(0)))), lockapi.CodeConflict)
+			pass(orphanGrace + time.Second)
+			if holder(next.State(), "/a") != b || (holder(next.State(), "/b") == b) != set {
+				t.Errorf("a set: %v; /a is held by %q and /b by %q", set, holder(next.State(), "/a"), holder(next.State(), "/b"))
+			}
+		})
+	}
 }
 
 // TestSetNeedsEachRight: the right to lock is needed at each path.

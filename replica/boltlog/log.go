@@ -53,11 +53,31 @@ func (f *Log) StoreLogs(logs []*raft.Log) error {
 	return f.write(logs, unchanged)
 }
 
-// DeleteRange deletes the entries from one index to another, both included. A
-// first transaction removes them from the manifest, and moves the entries of
-// the write-ahead log to raft-boltdb. A second one deletes them. If a crash
-// comes in between, the next start deletes the rest.
+// mostDeleted bounds the entries that one transaction deletes. It keeps them in
+// memory, and other writes wait for it.
+const mostDeleted = 1 << 14
+
+// DeleteRange deletes the entries from one index to another, both included. It
+// deletes very many from the log's beginning in parts. If a crash comes between two
+// parts, the log begins with the second one.
 func (f *Log) DeleteRange(from, to uint64) error {
+	for {
+		there := f.manifest.Load().Entries
+		first := there.first()
+		if first == 0 || from > first || min(to, there.last()) < first+mostDeleted {
+			return f.deleteAtOnce(from, to)
+		}
+		if err := f.deleteAtOnce(first, first+mostDeleted-1); err != nil {
+			return err
+		}
+	}
+}
+
+// deleteAtOnce deletes entries in two transactions. The first one removes them from
+// the manifest, and moves the entries of the write-ahead log to raft-boltdb. The
+// second one deletes them. If a crash comes in between, the next start deletes the
+// rest.
+func (f *Log) deleteAtOnce(from, to uint64) error {
 	f.transactions.Lock()
 	defer f.transactions.Unlock()
 	there := f.manifest.Load().Entries

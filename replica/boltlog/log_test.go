@@ -198,6 +198,29 @@ func TestCrashWithinDeleteRange(t *testing.T) {
 	}
 }
 
+// TestManyEntriesAreDeletedInParts: each part has transactions of its own.
+func TestManyEntriesAreDeletedInParts(t *testing.T) {
+	f := plain(t)
+	var all []*raft.Log
+	for i := range uint64(3 * mostDeleted) {
+		all = append(all, &raft.Log{Index: i + 1, Term: 1, Data: []byte("x")})
+	}
+	must(t, f.StoreLogs(all))
+	for _, c := range []struct{ to, parts, first uint64 }{
+		{mostDeleted, 1, mostDeleted + 1}, {2*mostDeleted + 1, 2, 2*mostDeleted + 2}, {3 * mostDeleted, 1, 0},
+	} {
+		before, _, err := readMetas(f.metas)
+		must(t, err)
+		must(t, f.DeleteRange(1, c.to))
+		after, _, err := readMetas(f.metas)
+		must(t, err)
+		first, _ := f.FirstIndex()
+		if got := after.txid - before.txid; first != c.first || got != 2*c.parts {
+			t.Errorf("up to %d: the log begins with %d, after %d transactions", c.to, first, got)
+		}
+	}
+}
+
 // TestTruncatedEntriesDoNotComeBack: others are stored in their places, after a
 // crash within the truncation and after a truncation that the disk has refused.
 func TestTruncatedEntriesDoNotComeBack(t *testing.T) {

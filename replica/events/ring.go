@@ -58,10 +58,10 @@ func (r *Ring) Append(changes []state.Change, after *state.State) {
 	r.access = r.access || slices.ContainsFunc(changes, func(c state.Change) bool { _, ok := c.(state.AccessChanged); return ok })
 }
 
-// mostNotified bounds the events that Publish passes to watches one by one. One
-// step may delete thousands of files, and thousands of watches may match each of
-// them. Publish is then shorter if every watch looks for itself.
-const mostNotified = 128
+// mostVisited bounds the watches that Publish visits if there are no more of them:
+// one step may delete thousands of files, and thousands of watches may match each of
+// them. Beyond it Publish wakes all, to look for themselves.
+const mostVisited = 1 << 16
 
 // Publish makes everything appended visible to readers.
 func (r *Ring) Publish() {
@@ -77,12 +77,11 @@ func (r *Ring) Publish() {
 		return
 	}
 	fresh := r.events[behind(r.events, before):]
-	if len(fresh) > mostNotified {
-		r.watches.wakeFrom(before)
-		return
-	}
-	for i := range fresh {
-		r.watches.notify(&fresh[i], r.after)
+	for i, most := 0, max(mostVisited, r.watches.total); i < len(fresh); i++ {
+		if most -= r.watches.notify(&fresh[i], r.after); most < 0 {
+			r.watches.wakeFrom(fresh[i].Revision)
+			return
+		}
 	}
 }
 

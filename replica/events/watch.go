@@ -122,16 +122,19 @@ func (w *Watch) notify(e *Event) {
 type watchSet map[string]map[uint64]*Watch
 
 // notify passes an event to the watches with a reader that may read it, by a
-// state.
-func (s watchSet) notify(e *Event, by *state.State) {
+// state. It returns how many readers and watches it has visited.
+func (s watchSet) notify(e *Event, by *state.State) (visited int) {
+	visited = len(s)
 	for reader, all := range s {
 		if !mayRead(by, reader, e) {
 			continue
 		}
+		visited += len(all)
 		for _, w := range all {
 			w.notify(e)
 		}
 	}
+	return visited
 }
 
 // mayRead reports whether a reader may read an event by a state; s is nil if no
@@ -143,6 +146,7 @@ func mayRead(s *state.State, reader string, e *Event) bool {
 // watches finds the watches that may match an event by its path.
 type watches struct {
 	made     uint64 // number of watches added so far
+	total    int    // number of watches
 	every    watchSet
 	unnamed  watchSet // watches without paths and prefixes
 	paths    map[string]watchSet
@@ -155,6 +159,7 @@ type length struct{ n, prefixes int }
 
 func (a *watches) add(w *Watch) {
 	a.made++
+	a.total++
 	w.number = a.made
 	put(&a.every, w)
 	if len(w.filter.paths) == 0 && len(w.filter.prefixes) == 0 {
@@ -172,6 +177,7 @@ func (a *watches) add(w *Watch) {
 }
 
 func (a *watches) remove(w *Watch) {
+	a.total--
 	a.every.drop(w)
 	a.unnamed.drop(w)
 	for path := range w.filter.paths {
@@ -231,20 +237,19 @@ func removeAt(m map[string]watchSet, name string, w *Watch) {
 }
 
 // notify passes an event to the watches that may match it and have a reader that
-// may read it, by a state.
-func (a *watches) notify(e *Event, by *state.State) {
+// may read it, by a state. It returns how many readers and watches it has visited.
+func (a *watches) notify(e *Event, by *state.State) (visited int) {
 	if e.Type == MasterChanged {
-		a.every.notify(e, by)
-		return
+		return a.every.notify(e, by)
 	}
-	a.unnamed.notify(e, by)
-	a.paths[e.Path].notify(e, by)
+	visited = a.unnamed.notify(e, by) + a.paths[e.Path].notify(e, by)
 	for _, l := range a.lengths {
 		if l.n > len(e.Path) {
 			break
 		}
-		a.prefixes[e.Path[:l.n]].notify(e, by)
+		visited += a.prefixes[e.Path[:l.n]].notify(e, by)
 	}
+	return visited
 }
 
 // wakeFrom makes the quiet watches read the events after a revision, up to which

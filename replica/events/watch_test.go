@@ -268,40 +268,49 @@ func TestWatchesOfReaders(t *testing.T) {
 	}
 }
 
-// TestManyEventsAtOnce: one entry with very many events wakes the watches of them,
-// and a watch of something else does not count as behind.
+// TestManyEventsAtOnce: if very many watches match the events of one entry, all
+// watches are woken, and read each event once. A watch of something else does not
+// count as behind.
 func TestManyEventsAtOnce(t *testing.T) {
-	const n = 10_000
-	ring := events.New(n, 64<<20, 0)
-	append := func(first, events uint64) {
+	const most = 10_000
+	ring := events.New(most, 64<<20, 0)
+	var last uint64
+	publish := func(n int) {
 		var changes []state.Change
-		for r := range events {
-			c, _ := change(5, first+r, fmt.Sprintf("/app/%d", first+r))
+		for range n {
+			last++
+			c, _ := change(5, last, fmt.Sprintf("/app/%d", last))
 			changes = append(changes, c)
 		}
-		ring.Append(changes, at(first+events-1))
+		ring.Append(changes, at(last))
 		ring.Publish()
 	}
-	watch, other := ring.Watch(events.NewFilter(nil, []string{"/app/"}, nil)), ring.Watch(events.NewFilter([]string{"/x"}, nil, nil))
-	for _, w := range []*events.Watch{watch, other} {
-		defer w.Close()
-		w.Read(0, 1)
+	other := ring.Watch(events.NewFilter([]string{"/x"}, nil, nil))
+	defer other.Close()
+	other.Read(0, 1)
+	all := make([]*events.Watch, 20)
+	for i := range all {
+		all[i] = ring.Watch(events.NewFilter(nil, []string{"/app/"}, nil))
+		defer all[i].Close()
+		all[i].Read(0, 1)
 	}
-	for r := range uint64(100) {
-		append(r+1, 1)
+	for _, c := range []struct {
+		n    int
+		wake bool // the watch of something else, too
+	}{{100, false}, {most, true}} {
+		before := last
+		publish(c.n)
+		if ready(other) != c.wake {
+			t.Errorf("%d events: the watch of something else is woken: %v", c.n, ready(other))
+		}
+		for _, w := range all {
+			if got, upTo, err := w.Read(before, 2*most); len(got) != c.n || upTo != last || err != nil || !ready(w) {
+				t.Fatalf("%d of %d events up to %d, %v", len(got), c.n, upTo, err)
+			}
+			<-w.Ready()
+		}
 	}
-	if got, upTo, err := watch.Read(0, n); len(got) != 100 || upTo != 100 || err != nil || !ready(watch) {
-		t.Fatalf("%d events up to %d, %v", len(got), upTo, err)
-	}
-	<-watch.Ready()
-	append(101, n) // the first ones are gone, and other has not read since
-	if !ready(watch) || !ready(other) {
-		t.Errorf("woken: %v and %v", ready(watch), ready(other))
-	}
-	if got, upTo, err := watch.Read(100, 2*n); len(got) != n || upTo != n+100 || err != nil {
-		t.Errorf("%d events up to %d, %v", len(got), upTo, err)
-	}
-	if got, upTo, err := other.Read(0, 1); len(got) != 0 || upTo != n+100 || err != nil {
+	if got, upTo, err := other.Read(0, 1); len(got) != 0 || upTo != last || err != nil {
 		t.Errorf("a watch of something else: %d events up to %d, %v", len(got), upTo, err)
 	}
 }

@@ -1,8 +1,10 @@
 package raftstore
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,7 +178,7 @@ func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
 		Applied: func() uint64 { return 100 }, Promises: lease.NewPromises(0), SnapshotInterval: 30 * time.Second,
 	})
 	must(t, err)
-	open := func() io.Closer {
+	open := func() io.ReadCloser {
 		metas, err := s.Snapshots.List()
 		must(t, err)
 		_, body, err := s.Snapshots.Open(metas[0].ID)
@@ -192,19 +194,37 @@ func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
 		wantLog(t, s.Logs, wantFrom, 100)
 	}
 
+	read := func(body io.ReadCloser) {
+		_, err := io.ReadAll(body)
+		must(t, errors.Join(err, body.Close()))
+	}
+
 	compact(20, 21)
 	long, short := open(), open()
-	must(t, short.Close()) // its 30 s pass during the other transfer
+	read(short) // its 30 s pass during the other transfer
 	compact(40, 21)
 	now += time.Minute
 	later := open()
-	must(t, long.Close())
+	read(long)
 	compact(50, 21)
 	now += time.Minute - 1
 	compact(60, 21)
 	now++
-	compact(70, 41) // the later transfer began with the snapshot up to 40
-	must(t, later.Close())
-	leads = false // a follower sends nothing
+	compact(70, 41)        // the later transfer began with the snapshot up to 40
+	must(t, later.Close()) // it has failed
 	compact(80, 81)
+	open()
+	leads = false // a follower sends nothing
+	compact(90, 91)
+}
+
+// TestLogKeepsABoundedNumber of entries for a transfer that does not end.
+func TestLogKeepsABoundedNumber(t *testing.T) {
+	s := sending{clock: func() time.Duration { return 0 }}
+	s.begin(100, io.NopCloser(strings.NewReader("")))
+	for to, want := range map[uint64]uint64{50: 50, 200: 100, mostKept + 100: 100, mostKept + 500: 500} {
+		if got := s.limit(to); got != want {
+			t.Errorf("up to %d: %d, want %d", to, got, want)
+		}
+	}
 }

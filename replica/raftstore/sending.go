@@ -18,7 +18,7 @@ import (
 //
 // After the transfer the follower still has to fetch the entries that came
 // meanwhile. The log keeps them for as long as the transfer took, and for at least
-// pause.
+// pause. A transfer that fails needs none: the next one has a later snapshot.
 type sending struct {
 	clock func() time.Duration
 	pause time.Duration
@@ -27,12 +27,17 @@ type sending struct {
 	all []*sent
 }
 
+// mostKept bounds the entries that are kept. A follower that needs more gets the
+// next snapshot: it must not fill the disk.
+const mostKept = 1 << 18
+
 // sent is a snapshot that is being sent, or was.
 type sent struct {
 	io.ReadCloser
 	of    *sending
 	index uint64        // of its end
 	began time.Duration // by the clock
+	whole bool          // it was read to its end
 	until time.Duration // when its entries may go; 0 while it is being sent
 }
 
@@ -46,10 +51,18 @@ func (s *sending) begin(index uint64, body io.ReadCloser) io.ReadCloser {
 	return b
 }
 
+func (b *sent) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.whole = b.whole || err == io.EOF
+	return n, err
+}
+
 func (b *sent) Close() error {
 	now := b.of.clock()
 	b.of.mu.Lock()
-	b.until = now + max(now-b.began, b.of.pause)
+	if b.until = now; b.whole {
+		b.until += max(now-b.began, b.of.pause)
+	}
 	b.of.mu.Unlock()
 	return b.ReadCloser.Close()
 }
@@ -61,8 +74,9 @@ func (s *sending) limit(to uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(now)
+	least := to - min(to, mostKept)
 	for _, b := range s.all {
-		to = min(to, b.index)
+		to = min(to, max(b.index, least))
 	}
 	return to
 }
