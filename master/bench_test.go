@@ -68,17 +68,13 @@ func benchMaster(b *testing.B, n int) (m *Master, sessions []string) {
 		<-changed
 	}
 	for range n {
-		sessions = append(sessions, benchSession(b, m))
+		s, err := m.OpenSession(b.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: time.Hour.Milliseconds()}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		sessions = append(sessions, s.ID)
 	}
 	return m, sessions
-}
-
-func benchSession(b *testing.B, m *Master) string {
-	s, err := m.OpenSession(b.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: time.Hour.Milliseconds()}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return s.ID
 }
 
 // BenchmarkCycle is an acquire and a release of a lock of its own by each of
@@ -110,48 +106,4 @@ func BenchmarkCycle(b *testing.B) {
 			callers.Wait()
 		})
 	}
-}
-
-// BenchmarkSessionTable measures the work for one session among many: a
-// keepalive that is answered at once, and an opening with its closing.
-func BenchmarkSessionTable(b *testing.B) {
-	for _, n := range []int{100, 20_000} {
-		m, sessions := benchMaster(b, n)
-		b.Run(fmt.Sprintf("keepalive/sessions=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				if _, err := m.KeepAlive(b.Context(), &Caller{}, &lockapi.KeepAlive{Session: sessions[i%n]}); err != nil {
-					b.Fatal(err)
-				}
-				i++
-			}
-		})
-		b.Run(fmt.Sprintf("open-close/sessions=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := m.CloseSession(b.Context(), &Caller{}, &lockapi.CloseSession{Session: benchSession(b, m)}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkDo reads a lock through the door, and without it.
-func BenchmarkDo(b *testing.B) {
-	m, _ := benchMaster(b, 0)
-	c := &lockapi.GetLock{Path: "/a"}
-	b.Run("direct", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_, _ = m.GetLock(b.Context(), &Read{}, c)
-		}
-	})
-	b.Run("do", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_, _, _ = m.Do(b.Context(), &Caller{}, false, c)
-		}
-	})
 }

@@ -357,13 +357,3 @@ func FuzzSignedTokens(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkProve(b *testing.B) {
-	j := newJWTs(b, ourKeys())
-	text := good("RS256")
-	for b.Loop() {
-		if _, err := j.Prove(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

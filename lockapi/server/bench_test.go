@@ -53,25 +53,6 @@ var hot = []struct{ name, method, path, body string }{
 	{"keepalive", "POST", "/v1/sessions/" + strings.Repeat("s", 26) + "/keepalive", `{"wait_ms":8000,"ack":0}`},
 }
 
-// BenchmarkRouter measures a request from the router to its written answer.
-func BenchmarkRouter(b *testing.B) {
-	h := server.New(server.Options{Master: newSure(b)}).Handler()
-	for _, q := range hot {
-		b.Run(q.name, func(b *testing.B) {
-			b.ReportAllocs()
-			w := blind{}
-			for b.Loop() {
-				r, err := http.NewRequestWithContext(b.Context(), q.method, q.path, strings.NewReader(q.body))
-				if err != nil {
-					b.Fatal(err)
-				}
-				clear(w)
-				h.ServeHTTP(w, r)
-			}
-		})
-	}
-}
-
 // blind is a ResponseWriter that drops the reply.
 type blind http.Header
 
@@ -126,35 +107,6 @@ func skipAnswer(in *bufio.Reader) error {
 			_, err := in.Discard(length)
 			return err
 		}
-	}
-}
-
-// BenchmarkForwarded measures a call without a wait through a forwarding
-// replica, from many concurrent callers.
-func BenchmarkForwarded(b *testing.B) {
-	master := newSure(b)
-	own := newLinks(b, master.standIn)
-	s := server.New(server.Options{Master: master, Links: own})
-	defer s.Shutdown(b.Context())
-	other := newStandIn(b, "r2")
-	other.setMaster(3, "r1", "http://"+own.calls.Addr().String())
-	h := server.New(server.Options{Master: other, Links: newLinks(b, other)}).Handler()
-	for _, q := range hot {
-		b.Run(q.name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetParallelism(32)
-			b.RunParallel(func(pb *testing.PB) {
-				w := blind{}
-				for pb.Next() {
-					r, err := http.NewRequestWithContext(b.Context(), q.method, q.path, strings.NewReader(q.body))
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					h.ServeHTTP(w, r)
-				}
-			})
-		})
 	}
 }
 

@@ -87,13 +87,3 @@ func TestEndsWithItsCaller(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkCrowd: 3000 sessions that all wait for each other.
-func BenchmarkCrowd(b *testing.B) {
-	s := crowd(3000, 3).State
-	for b.Loop() {
-		if len(find(b, s, 1000)) == 0 {
-			b.Fatal("no cycle")
-		}
-	}
-}

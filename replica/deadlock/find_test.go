@@ -301,18 +301,3 @@ func TestAgainstNaive(t *testing.T) {
 		}
 	})
 }
-
-// BenchmarkFind: 10 000 sessions that wait for one lock.
-func BenchmarkFind(b *testing.B) {
-	c := newCell()
-	for i := range 10_000 {
-		id := fmt.Sprint(i)
-		c.do(&state.OpenSession{Session: id, TTLMS: 1000})
-		c.ask(id, "/l")
-	}
-	for b.Loop() {
-		if find(b, c.State, 1) != nil {
-			b.Fatal("a cycle")
-		}
-	}
-}

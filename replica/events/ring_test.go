@@ -2,7 +2,6 @@ package events_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -254,48 +253,6 @@ func TestTypes(t *testing.T) {
 	if _, ok := events.ParseType("file_moved"); ok {
 		t.Error("file_moved is a type")
 	}
-}
-
-// BenchmarkRead: one watcher's read of a full ring without matching events.
-func BenchmarkRead(b *testing.B) {
-	ring := full()
-	f := events.NewFilter([]string{"/x"}, []string{"/y/", "/z/"}, nil)
-	for b.Loop() {
-		ring.Read(0, f, 100)
-	}
-}
-
-// BenchmarkPast: a history from a full ring that has no event of the node.
-func BenchmarkPast(b *testing.B) {
-	ring := full()
-	for b.Loop() {
-		ring.Past("/app/none", 20)
-	}
-}
-
-// BenchmarkAppend: one event, for a full ring with 10 000 watchers of something
-// else.
-func BenchmarkAppend(b *testing.B) {
-	ring := full()
-	for range 10000 {
-		w := ring.Watch(events.NewFilter([]string{"/x"}, []string{"/y/"}, nil))
-		w.Read(65536, 100)
-	}
-	for r := uint64(65537); b.Loop(); r++ {
-		c, _ := change(5, r, "/a")
-		ring.Append([]state.Change{c}, at(r))
-		ring.Publish()
-	}
-}
-
-func full() *events.Ring {
-	ring := events.New(65536, 64<<20, 0)
-	for r := uint64(1); r <= 65536; r++ {
-		c, _ := change(5, r, fmt.Sprintf("/app/%d", r))
-		ring.Append([]state.Change{c}, at(r))
-		ring.Publish()
-	}
-	return ring
 }
 
 // TestAppendAllocates: a grant and a release of one session take memory for the

@@ -140,30 +140,3 @@ func TestBoundsAreExact(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkStream(b *testing.B) {
-	for name, q := range map[string]*raft.AppendEntriesRequest{
-		"heartbeat": {RPCHeader: header, Term: 3}, "1x200B": entries(1, 200), "1x20KB": entries(1, 20<<10), "16x250KB": entries(16, 250<<10),
-	} {
-		raw := encoded(b, appendEntries, q)
-		b.Run(name+"/guard", func(b *testing.B) {
-			s := stream{bounds: bounds}
-			b.SetBytes(int64(len(raw)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := s.pass(raw); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run(name+"/decode", func(b *testing.B) {
-			b.SetBytes(int64(len(raw)))
-			for b.Loop() {
-				dec := codec.NewDecoder(bytes.NewReader(raw[1:]), &codec.MsgpackHandle{})
-				if err := dec.Decode(new(raft.AppendEntriesRequest)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

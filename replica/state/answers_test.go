@@ -36,28 +36,3 @@ func TestAnswersAreFound(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkAnswers searches for a fresh key among a session's answers and adds
-// its answer, as each keyed write does, with many sessions in turn.
-func BenchmarkAnswers(b *testing.B) {
-	all := make([]*Answers, 2000)
-	for i := range all {
-		all[i] = &Answers{session: fmt.Sprint(i)}
-	}
-	keys := make([]string, 1<<16)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("key-%020d", i)
-	}
-	for n := range MostAnswers {
-		for i, a := range all {
-			all[i], _ = a.add(&Answer{Key: keys[n*len(all)%len(keys)+i%100], Result: TransactionResult{Steps: []StepResult{{File: &File{Path: "/a"}}}}})
-		}
-	}
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
-		i, key := n%len(all), keys[n%len(keys)]
-		if _, ok := all[i].get(key); !ok {
-			all[i], _ = all[i].add(&Answer{Key: key, Result: TransactionResult{Steps: []StepResult{{File: &File{Path: "/a"}}}}})
-		}
-	}
-}

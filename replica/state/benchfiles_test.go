@@ -12,7 +12,7 @@ import (
 // without a session, and exactly once for sessions. An operation is one write.
 func BenchmarkOverwrite(b *testing.B) {
 	content := strings.Repeat("x", 1<<10)
-	for _, files := range []int{128, many} {
+	for _, files := range []int{128, 100_000} {
 		for _, keyed := range []bool{false, true} {
 			for _, n := range []int{1, 128} {
 				b.Run(fmt.Sprintf("files=%d/keyed=%v/batch=%d", files, keyed, n), func(b *testing.B) {

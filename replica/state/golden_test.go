@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -118,6 +119,8 @@ func richState(t testing.TB) *state.State {
 	}
 	return s
 }
+
+func sessionID(i int) string { return fmt.Sprintf("%032x", uint64(i+1)*0x9e3779b97f4a7c15) }
 
 // opened returns a state with an office open in term 1 and n sessions.
 func opened(t testing.TB, n int) *state.State {

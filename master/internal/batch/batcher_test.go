@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -365,38 +364,4 @@ func TestHangsAreSeen(t *testing.T) {
 		b.Close(errors.New("test is over"))
 		b.loops.Wait()
 	})
-}
-
-// BenchmarkBatcher measures a command's way through the batcher and back, with
-// many concurrent callers and a log that accepts each entry at once.
-func BenchmarkBatcher(b *testing.B) {
-	for _, n := range []int{1, 64, 256} {
-		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
-			batches := New(Options{
-				Due: nothingDue, Epoch: 1, LeaseMS: 1000, Clock: func() time.Duration { return 0 },
-				Accepted: func(time.Duration, *state.Outcome) {}, Failed: func(err error) { b.Error(err) },
-				Submit: func(batch state.Batch) func() (*state.Outcome, error) {
-					out := &state.Outcome{Accepted: true, Results: make([]state.Result, len(batch.Commands))}
-					return func() (*state.Outcome, error) { return out, nil }
-				},
-			})
-			var callers sync.WaitGroup
-			var done atomic.Int64
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range n {
-				callers.Go(func() {
-					for done.Add(1) <= int64(b.N) {
-						if _, err := batches.Begin(state.Command{Operation: &state.Release{Session: "s1", Path: "/bench"}}, nil)(); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			callers.Wait()
-			batches.Close(errors.New("the benchmark is over"))
-			batches.loops.Wait()
-		})
-	}
 }

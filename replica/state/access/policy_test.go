@@ -54,18 +54,6 @@ func BenchmarkMay(b *testing.B) {
 	}
 }
 
-// BenchmarkDeepRules has a rule at each of 32 segments.
-func BenchmarkDeepRules(b *testing.B) {
-	p := large(b, 10_000, 1000)
-	for n := range 32 {
-		p = must(b)(p.PutRule(&access.Rule{Path: "/" + strings.Repeat("x/", n) + "x", Lists: map[access.Permission][]string{access.Read: {"group:g1"}}}))
-	}
-	path := strings.Repeat("/x", 32)
-	for b.Loop() {
-		p.May("user:u0", access.Read, path)
-	}
-}
-
 // BenchmarkChange changes a large policy.
 func BenchmarkChange(b *testing.B) {
 	p := large(b, 10_000, 1000)

@@ -259,12 +259,3 @@ func TestEventsScroll(t *testing.T) {
 		t.Errorf("it has gone to %d", m.events.rows(m)[m.events.cur.at].item.Revision)
 	}
 }
-
-// BenchmarkTenThousandLocks is a screen of ten thousand locks after an event.
-func BenchmarkTenThousandLocks(b *testing.B) {
-	m := model(well(), manyLocks(10_000), keys("2"))
-	for b.Loop() {
-		send(m, Happened{at(1), []lockapi.CellEvent{lockEventOf(lockapi.EventLockContended, 5, "/d00/lock-00001", "S", "s", 0, "")}})
-		m.screen()
-	}
-}

@@ -30,24 +30,6 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// BenchmarkFields writes the headers of a lock.
-func BenchmarkFields(b *testing.B) {
-	w := &reply{header: http.Header{
-		"Cache-Control": {"no-store"}, "Content-Length": {"312"}, "Content-Type": {"application/json"},
-		"Date": {"Mon, 02 Jan 2006 15:04:05 GMT"}, "Stout-Cell": {"c0ffee00c0ffee00"}, "Stout-Epoch": {"7"},
-		"Stout-Request-Id": {"c0ffee00c0ffee00"}, "Stout-Revision": {"123456"}, "Vary": {"Authorization, Origin"},
-	}}
-	for name, write := range map[string]func() error{"own": w.fields, "nethttp": func() error { return w.header.Write(&w.head) }} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				w.head.Reset()
-				_ = write()
-			}
-		})
-	}
-}
-
 // A refused request with many headers leaves no large map for later requests.
 func TestManyHeadersAreNotKept(t *testing.T) {
 	var names []string
