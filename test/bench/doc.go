@@ -19,8 +19,6 @@
 //	          watchers are at all replicas; writes follow one another, or come at
 //	          --rate
 //
-// The works expire, return and snapshot measure another client before and
-// during the load. snapshot needs --stoutd-arg=--snapshot-threshold=2000
-// --stoutd-arg=--snapshot-interval=5s, because otherwise there may be no
-// snapshot to measure.
+// The works expire and return measure another client before and during the
+// load.
 package main

@@ -24,13 +24,10 @@ type settings struct {
 	warmup   time.Duration
 	duration time.Duration
 	drain    time.Duration
-	soak     time.Duration
 	kills    int
 	watches  int // of each client of fanout
-
-	snapshotTime time.Duration
-	ttl          time.Duration
-	timeout      time.Duration
+	ttl      time.Duration
+	timeout  time.Duration
 
 	servers    []string
 	stoutd     string
@@ -61,8 +58,6 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&s.runs, "runs", 3, "runs of each measurement")
 	f.DurationVar(&s.warmup, "warmup", 2*time.Second, "unmeasured load before each run")
 	f.DurationVar(&s.duration, "duration", 5*time.Second, "measured time of each run")
-	f.DurationVar(&s.soak, "soak", 10*time.Minute, "measured time of the work soak")
-	f.DurationVar(&s.snapshotTime, "beside-snapshots", snapshotTime, "measured time of the work snapshot")
 	f.IntVar(&s.kills, "kills", 10, "kills of the work failover")
 	f.IntVar(&s.watches, "watches", 1, "watches of each client of the work fanout")
 	f.DurationVar(&s.ttl, "ttl", 12*time.Second, "ttl of the sessions")
@@ -131,8 +126,8 @@ func (s *settings) validate() error {
 	if s.watches < 1 {
 		bad("--watches %d: want at least 1", s.watches)
 	}
-	if s.warmup < 0 || s.duration <= 0 || s.soak <= 0 || s.snapshotTime <= 0 || s.timeout <= 0 {
-		bad("--duration, --soak, --beside-snapshots and --timeout must be above 0, and --warmup not negative")
+	if s.warmup < 0 || s.duration <= 0 || s.timeout <= 0 {
+		bad("--duration and --timeout must be above 0, and --warmup not negative")
 	}
 	if s.ttl < time.Second || s.ttl > 24*time.Hour {
 		bad("--ttl %v: want 1s to 24h", s.ttl)

@@ -13,7 +13,7 @@ import (
 )
 
 // smaller are the flags that set the size of a work.
-var smaller = []string{"--n", "--runs", "--duration", "--warmup", "--beside-snapshots", "--rules", "--ttl"}
+var smaller = []string{"--n", "--runs", "--duration", "--warmup", "--rules", "--ttl"}
 
 // TestShownCommands: each measuring command of the pages runs as shown, except
 // that its size is reduced here.
@@ -79,7 +79,7 @@ func runSmall(t *testing.T, args []string) {
 	if _, err := parse(args, &stderr); err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
-	small := append([]string{"--n", "4", "--runs", "1", "--duration", "50ms", "--warmup", "50ms", "--beside-snapshots", "100ms"}, patient...)
+	small := append([]string{"--n", "4", "--runs", "1", "--duration", "50ms", "--warmup", "50ms"}, patient...)
 	for i := 0; i < len(args); i++ {
 		if slices.Contains(smaller, args[i]) {
 			i++

@@ -32,8 +32,6 @@ var works = slices.Concat(usual, []work{
 	{"fanout", "the time of a write until the last of n watchers has the event, with 16 other writers", runFanout, true},
 	{"expire", "n sessions expire at once, and their locks go to waiters", overloaded("expire", 10_000, loadExpire), false},
 	{"return", "n sessions return after a kill -9 of the master", overloaded("return", 10_000, loadReturn), false},
-	{"snapshot", "16 sessions beside n others with a lock each, while the cell writes snapshots", overloaded("snapshot", 99_000, loadSnapshots), false},
-	{"soak", "a long run of cycle that counts unwanted elections", runSoak, false},
 })
 
 func names(works []work) (names []string) {

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -255,21 +254,6 @@ func (c *Cell) Lapses() (n int) {
 	for _, r := range c.own.Replicas() {
 		if content, err := os.ReadFile(r.LogFile); err == nil {
 			n += bytes.Count(content, []byte("master lease lapsed"))
-		}
-	}
-	return n
-}
-
-// Snapshotting returns how many replicas of the started cell are writing a
-// snapshot now; 0 for a given cell, because its directories are out of reach.
-func (c *Cell) Snapshotting() (n int) {
-	if c.own == nil {
-		return 0
-	}
-	for _, r := range c.own.Replicas() {
-		unfinished, _ := filepath.Glob(filepath.Join(r.DataDir, "snapshots", "*.tmp")) // the pattern is valid
-		if len(unfinished) > 0 {
-			n++
 		}
 	}
 	return n
