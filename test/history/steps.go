@@ -30,7 +30,7 @@ type claims struct {
 	open    []*Attempt       // 202, or of unknown outcome, in the order of their call
 	lost    []*Attempt       // releases of unknown outcome
 	seen    map[uint64]int64 // tokens in answers, and the time by which each was certainly granted
-	waits   bool             // some acquire could wait
+	waits   bool             // some acquire may have waited
 	delayMS int64            // requested lock-delay
 	mode    lockapi.Mode
 	limit   int64
@@ -74,7 +74,7 @@ func (b *builder) note(a *Attempt) {
 		}
 		return
 	}
-	c.waits, c.delayMS = c.waits || a.waits(), a.DelayMS
+	c.waits, c.delayMS = c.waits || a.waits() && a.Outcome != NoEffect, a.DelayMS
 	c.mode, c.limit = a.Mode, a.Limit
 	switch a.Outcome {
 	case Done:
