@@ -70,9 +70,9 @@
 //
 // CheckEvents compares the events that watchers received. They must form one
 // history without gap or duplicate. Every answer must agree with it: each write
-// and grant is in it at its revision. Each write happens once. Writes without
-// effect do not appear, and no guarded write comes before the grant or after
-// its release.
+// and grant is in it at its revision. Each write happens once. Writes, grants and
+// deletions without effect do not appear, and no guarded write comes before the
+// grant or after its release.
 //
 // # What is checked
 //

@@ -140,6 +140,64 @@ func (l *eventLog) written(record []Attempt) {
 	}
 }
 
+// requested finds grants and deletions that no call asked for, or only calls
+// without effect. Others than the recorded clients acquire locks, but they
+// delete no files.
+func (l *eventLog) requested(record []Attempt) {
+	acquired, deleted := map[string]bool{}, map[string]bool{} // whether a call may have done it
+	for i := range record {
+		a := &record[i]
+		may := mayHaveHappened(a)
+		if a.Kind == Acquire {
+			hold := a.Path + " " + a.who()
+			// A waiting call may miss a short hold.
+			acquired[hold] = acquired[hold] || may || a.Outcome == Queued || a.waits() && a.Outcome != NoEffect
+		}
+		if a.Files != nil {
+			for _, hold := range a.acquires() {
+				acquired[hold] = acquired[hold] || may
+			}
+			for op := range a.Files.operations() {
+				if op.Delete != nil {
+					deleted[op.Delete.Path] = deleted[op.Delete.Path] || may
+				}
+			}
+			if a.Kind == DeleteBelow {
+				deleted[a.Files.Below] = deleted[a.Files.Below] || may
+			}
+		}
+		if a.Keys == nil {
+			continue
+		}
+		for _, op := range a.Keys.Operations {
+			switch op.Verb {
+			case lockapi.KeyLock:
+				hold := op.Path + " " + pair(op.Session, "")
+				acquired[hold] = acquired[hold] || may
+			case lockapi.KeyDelete, lockapi.KeyDeleteCAS:
+				deleted[op.Path] = deleted[op.Path] || may
+			}
+		}
+	}
+	for r, e := range l.events {
+		if e.Type == lockapi.EventLockAcquired {
+			if may, asked := acquired[e.Path+" "+pair(e.Hold.Session, e.Hold.Handle)]; asked && !may {
+				l.bad("%s was answered to have had no effect", l.texts[r])
+			}
+		}
+		if e.Type != lockapi.EventFileDeleted || e.Reason != lockapi.ReasonDeleted {
+			continue
+		}
+		path := e.Path
+		for path != "" && !deleted[path] {
+			path = dirOf(strings.TrimSuffix(path, "/"))
+		}
+		if path == "" {
+			l.bad("%s was not requested, or was answered to have had no effect", l.texts[r])
+		}
+	}
+}
+
 func mayHaveHappened(a *Attempt) bool { return a.Outcome == Done || a.Outcome == Unknown }
 
 // guarded finds a change that was made while its guard was not held.

@@ -48,6 +48,7 @@ func CheckEvents(record []Attempt, told []Told) (problems []string) {
 	log.chain()
 	log.answers(record)
 	log.written(record)
+	log.requested(record)
 	log.keysShown(record)
 	return log.problems
 }

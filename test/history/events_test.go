@@ -63,10 +63,24 @@ func (s *scene) everybody(change func(events []lockapi.CellEvent) []lockapi.Cell
 	}
 }
 
+// noEffect makes an attempt one that certainly had no effect.
+func noEffect(a *Attempt) { a.Outcome, a.Files.Result = NoEffect, nil }
+
+func ofF(a *Attempt) { a.Path, a.Keys.Operations[0].Path = "/f", "/f" }
+func ofK(a *Attempt) { a.Path, a.Keys.Operations[0].Path = "/k", "/k" }
+
 func TestRightEvents(t *testing.T) {
 	for name, change := range map[string]func(*scene){
-		"as it was":          func(*scene) {},
-		"one is behind":      func(s *scene) { s.told[0].Events = s.told[0].Events[:3] },
+		"as it was":         func(*scene) {},
+		"one is behind":     func(s *scene) { s.told[0].Events = s.told[0].Events[:3] },
+		"a lost grant":      func(s *scene) { s.record[0] = dated([]Attempt{acquire("A/", on("/k"), unknown)})[0] },
+		"a missed grant":    func(s *scene) { s.record[0] = dated([]Attempt{acquire("A/", on("/k"), waiting, refused)})[0] },
+		"a grant to others": func(s *scene) { s.record = slices.Delete(s.record, 0, 1) },
+		"a lost deletion":   func(s *scene) { s.record[4].Outcome, s.record[4].Files.Result = Unknown, nil },
+		"a lost emptying": func(s *scene) {
+			s.record[4] = dated([]Attempt{empty(0, 0, unknown, func(a *Attempt) { a.Files.Below = "/" })})[0]
+		},
+		"a key's deletion":   func(s *scene) { s.record[4] = dated([]Attempt{keyDelete(ofF)})[0] },
 		"one reported a gap": func(s *scene) { s.without(0, 3); s.told[0].Missed = []Span{{2, 3}} },
 		"both missed it":     func(s *scene) { s.record = nil; s.told = []Told{{UpTo: 9, Missed: []Span{{0, 9}}}} },
 	} {
@@ -101,6 +115,22 @@ func TestBrokenEvents(t *testing.T) {
 		"no release":              {func(s *scene) { s.record = append(s.record, free("A/1", token(8))) }, "no event reports the release"},
 		"nobody asked":            {func(s *scene) { s.record = s.record[:6] }, "was not requested"},
 		"had no effect":           {func(s *scene) { s.record[6].Outcome = NoEffect }, "answered to have had no effect"},
+		"a grant without effect":  {func(s *scene) { noEffect(&s.record[0]) }, `"token":1} was answered to have had no effect`},
+		"a wait without effect": {func(s *scene) {
+			s.record[0] = dated([]Attempt{acquire("A/", on("/k"), waiting, came(NoEffect))})[0]
+		}, `"token":1} was answered to have had no effect`},
+		"a refusal with a grant": {func(s *scene) {
+			s.record[0] = dated([]Attempt{acquire("A/", on("/k"), refused)})[0]
+		}, `"token":1} was answered to have had no effect`},
+		"a deletion without effect": {func(s *scene) { noEffect(&s.record[4]) }, "file_deleted"},
+		"an emptying without effect": {func(s *scene) {
+			s.record[4] = dated([]Attempt{empty(0, 0, came(NoEffect), func(a *Attempt) { a.Files.Below = "/" })})[0]
+		}, "file_deleted"},
+		"a key's deletion without effect": {func(s *scene) { s.record[4] = dated([]Attempt{keyDelete(ofF, refused)})[0] }, "file_deleted"},
+		"a key's lock without effect":     {func(s *scene) { s.record[0] = dated([]Attempt{keyLock("A", "x", goneAnswer, ofK)})[0] }, `"token":1} was`},
+		"a deletion elsewhere": {func(s *scene) {
+			s.record[4] = dated([]Attempt{empty(0, 0, unknown), delOf(0, "/g")})[0]
+		}, "file_deleted"},
 		"written twice": {func(s *scene) {
 			s.everybody(func(all []lockapi.CellEvent) []lockapi.CellEvent {
 				return append(all, fileEvent(lockapi.EventFileChanged, stat("/f", "z", 7, 6, 2), 7))
