@@ -233,6 +233,9 @@ func (l *eventLog) keysShown(record []Attempt) {
 		}
 	}
 	slices.SortStableFunc(read, func(x, y *Attempt) int { return cmp.Compare(x.Keys.Index, y.Keys.Index) })
+	if n := len(read); n > 0 && l.upTo > 0 && read[n-1].Keys.Index > l.upTo {
+		l.bad("a read shows the index %d, but the events end at %d: %v", read[n-1].Keys.Index, l.upTo, read[n-1])
+	}
 	files, holders, at := map[string]*lockapi.CellEvent{}, map[string]string{}, uint64(0)
 	for _, a := range read {
 		for ; at < a.Keys.Index; at++ {

@@ -273,6 +273,7 @@ func TestKeysAgreeWithEvents(t *testing.T) {
 		"deleted":   {[]Attempt{keyLock("A", "x"), keyGet(5, stale, shows("x", 2, 4, 1, ""))}, "shows what the events do not"},
 		"missing":   {[]Attempt{keyLock("A", "x"), keyTree(4, stale)}, "shows what the events do not"},
 		"too new":   {[]Attempt{keyLock("A", "x"), keyGet(3, stale, shows("x", 2, 4, 1, ""))}, "shows what the events do not"},
+		"ahead":     {[]Attempt{keyLock("A", "x"), keyGet(6), keyGet(5)}, "the events end at 5"},
 		"unasked":   {[]Attempt{keyLock("A", "y"), keyGet(1)}, "was not requested"},
 	} {
 		problems := strings.Join(CheckEvents(dated(c.record), told), "; ")
