@@ -25,6 +25,8 @@ type Options struct {
 	Recorder *history.Recorder
 	Resource *guard.Resource
 	Holds    *guard.Holds
+
+	grants *grants
 }
 
 // Fleet is the clients at work.
@@ -47,6 +49,7 @@ type worker interface {
 
 // NewFleet makes the clients; they connect when they work.
 func NewFleet(opts Options) (*Fleet, error) {
+	opts.grants = &grants{}
 	f := &Fleet{opts: opts}
 	for i := range opts.SDK {
 		w, err := newSDK(fmt.Sprintf("sdk%d", i+1), &f.opts)

@@ -150,6 +150,33 @@ func (w *raw) prove(ctx context.Context) error {
 	return w.insist(ctx, r, http.MethodDelete, sessionRoute(opened.ID), nil, nil)
 }
 
+// grants keeps the sequencers of the latest grants. Most of them have ended.
+type grants struct {
+	mu   sync.Mutex
+	last []string
+}
+
+func (g *grants) add(sequencer string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last = append(g.last[max(0, len(g.last)-31):], sequencer)
+}
+
+// route returns the route that checks one of the sequencers, or def without a
+// grant so far.
+func (g *grants) route(r *rand.Rand, def string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.last) == 0 {
+		return def
+	}
+	return sequencerRoute(g.last[r.IntN(len(g.last))])
+}
+
+func sequencerRoute(sequencer string) string {
+	return lockapi.RouteSequencers + "?value=" + url.QueryEscape(sequencer)
+}
+
 func sessionRoute(id string) string { return lockapi.RouteSessions + "/" + id }
 
 func lockRoute(path string) string { return lockapi.RouteLocks + lockapi.EscapePath(path) }

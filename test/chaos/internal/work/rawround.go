@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -30,6 +29,7 @@ func (w *raw) round(ctx context.Context, r *rand.Rand, s *rawSession, t target) 
 	case err != nil && !lost(err):
 		return nil // refused: there is no hold or queue position to release
 	case err == nil && grant.State == lockapi.StateHeld:
+		w.opts.grants.add(grant.Sequencer)
 		w.hold(ctx, r, &grant, t)
 		if r.IntN(20) == 0 {
 			w.freeze(ctx, r, s, &grant, t)
@@ -39,17 +39,21 @@ func (w *raw) round(ctx context.Context, r *rand.Rand, s *rawSession, t target) 
 	if err := w.release(ctx, r, t.path, req, grant.Token); errors.Is(err, lockapi.CodeSessionNotFound) {
 		return err
 	}
+	if r.IntN(3) == 0 {
+		_ = w.brief(ctx, r, http.MethodGet, w.opts.grants.route(r, lockRoute(t.path)), nil, nil) // the answer is recorded
+	}
 	return nil
 }
 
 // freeze is a client that stops with its lock for so long that its session
 // expires, and then writes as if nothing had happened: the worked example of
 // docs/guarantees.md. The resource refuses that write if another client has
-// written since.
+// written since. At last it asks whether its sequencer is valid.
 func (w *raw) freeze(ctx context.Context, r *rand.Rand, s *rawSession, g *lockapi.Grant, t target) {
 	s.abandon()
 	pause(ctx, s.ttl+between(r, 0, 2*time.Second))
 	w.write(g, t)
+	_ = w.brief(ctx, r, http.MethodGet, sequencerRoute(g.Sequencer), nil, nil) // the answer is recorded
 }
 
 // write writes to the resource that the lock guards. Only an exclusive hold
@@ -108,7 +112,7 @@ func (w *raw) hold(ctx context.Context, r *rand.Rand, g *lockapi.Grant, t target
 		}
 		pause(ctx, between(r, time.Millisecond, 20*time.Millisecond))
 		if r.IntN(8) == 0 {
-			_ = w.brief(ctx, r, http.MethodGet, lockapi.RouteSequencers+"?value="+url.QueryEscape(g.Sequencer), nil, nil) // recorded
+			_ = w.brief(ctx, r, http.MethodGet, sequencerRoute(g.Sequencer), nil, nil) // recorded
 		}
 	}
 }

@@ -50,11 +50,13 @@ func (w *reader) work(ctx context.Context, r *rand.Rand, epoch int) {
 		reading.Go(func() {
 			for ctx.Err() == nil {
 				route := lockRoute(draw(own, epoch).path)
-				switch d := deskOf(epoch); own.IntN(5) {
+				switch d := deskOf(epoch); own.IntN(6) {
 				case 0, 1:
 					route = fileRoute(d.files()[own.IntN(len(d.files()))]) + "?as=json"
 				case 2:
 					route = listRoute(d.pair)
+				case 3, 4:
+					route = c.opts.grants.route(own, route)
 				}
 				_ = c.call(ctx, own, http.MethodGet, route, nil, nil) // the answer is recorded
 				pause(ctx, between(own, 200*time.Millisecond, 800*time.Millisecond))

@@ -93,6 +93,7 @@ func (w *sdk) hold(ctx context.Context, r *rand.Rand, held *client.Held, t targe
 	if !ok {
 		return
 	}
+	w.opts.grants.add(held.Sequencer())
 	until := from
 	end := from + between(r, 0, 60*time.Millisecond)
 	if r.IntN(20) == 0 {

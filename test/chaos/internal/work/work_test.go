@@ -2,15 +2,21 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/chaos/internal/guard"
+	"github.com/stoutlock/stout/test/history"
 )
 
 // TestLost: a call is repeated if its outcome is unknown or there was no
@@ -82,4 +88,47 @@ func TestFleetWorksInEpochs(t *testing.T) {
 			t.Errorf("epochs %v at %v, ended after %v", w.began, w.times, time.Since(start))
 		}
 	})
+}
+
+// TestEndedGrantsAreChecked: clients also ask about sequencers of grants that
+// were released.
+func TestEndedGrantsAreChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := &Options{URLs: []string{"http://r1"}, Recorder: history.NewRecorder(), Resource: guard.NewResource(), grants: &grants{}}
+		w, token := newRaw("w", opts), 0
+		w.http.Transport = opts.Recorder.Transport("w", transport(func(req *http.Request) string {
+			if req.Method == http.MethodPut {
+				var in lockapi.LockRequest
+				if err := json.NewDecoder(req.Body).Decode(&in); err != nil {
+					t.Error(err)
+				}
+				token++
+				return fmt.Sprintf(`{"path":"/l","session":"S","handle":%q,"mode":"exclusive","state":"held","token":%d,"sequencer":"exclusive:%d:/l"}`, in.Handle, token, token)
+			}
+			return `{"released":true,"state":"free"}`
+		}))
+		r, s := rand.New(rand.NewPCG(1, 1)), &rawSession{id: "S", ttl: time.Second, stop: func() {}}
+		for range 50 {
+			_ = w.round(t.Context(), r, s, target{path: "/l", mode: lockapi.Exclusive}) // nil, or errFroze
+		}
+		ended, checked := map[uint64]bool{}, 0
+		for _, a := range opts.Recorder.Attempts() {
+			switch {
+			case a.Kind == history.Release:
+				ended[a.Token] = true
+			case a.Kind == history.Sequencer && ended[a.Token]:
+				checked++
+			}
+		}
+		if checked < 5 {
+			t.Errorf("%d checks after the release of %d grants", checked, token)
+		}
+	})
+}
+
+// transport answers requests with the text that it returns.
+type transport func(*http.Request) string
+
+func (f transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(f(req))), Request: req}, nil
 }
