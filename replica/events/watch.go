@@ -242,7 +242,8 @@ func (a *watches) notify(e *Event, by *state.State) (visited int) {
 	if e.Type == MasterChanged {
 		return a.every.notify(e, by)
 	}
-	visited = a.unnamed.notify(e, by) + a.paths[e.Path].notify(e, by)
+	visited = a.paths[e.Path].notify(e, by)
+	visited += a.unnamed.notify(e, by)
 	for _, l := range a.lengths {
 		if l.n > len(e.Path) {
 			break

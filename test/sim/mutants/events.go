@@ -48,7 +48,7 @@ func events() []Mutant {
 		{"watch-of-all-not-woken", "guarantees", "no event is left out",
 			"a watcher that names no node waits for an event",
 			overlay.Edit{File: "replica/events/watch.go",
-				Old: "\ta.unnamed.notify(e, by)\n",
+				Old: "\tvisited += a.unnamed.notify(e, by)\n",
 				New: ""}},
 		{"one-length-of-prefixes-woken", "guarantees", "no event is left out",
 			"watchers of prefixes of two lengths wait for an event",
