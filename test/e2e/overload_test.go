@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -210,31 +209,4 @@ func TestManySessionsExpireAtOnce(t *testing.T) {
 			return err
 		}))
 	})
-}
-
-// TestManySessionsComeBack: after the death of the master every session of the
-// SDK continues under its successor, with its lock.
-func TestManySessionsComeBack(t *testing.T) {
-	t.Parallel()
-	const sessions = 200
-	c := cell.New(t, cell.Options{Args: calm})
-	sdk, err := client.New(c.URLs()...)
-	must(t, err)
-	var held []*client.Held
-	for i := range sessions {
-		s, err := sdk.NewSession(cell.Bounded(t), client.TTL(time.Minute))
-		must(t, err)
-		h, err := s.Lock(cell.Bounded(t), fmt.Sprintf("/back/%d", i))
-		must(t, err)
-		held = append(held, h)
-	}
-	old := c.Ready(t)
-	must(t, old.Kill())
-	master := newMaster(t, c, old)
-	for i, h := range held {
-		must(t, h.Unlock(cell.Bounded(t)))
-		if l := read(t, master, fmt.Sprintf("/back/%d", i)); l.State != lockapi.StateFree {
-			t.Errorf("%s is %s", l.Path, l.State)
-		}
-	}
 }
