@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stoutlock/stout/internal/jwttest"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
@@ -32,7 +34,10 @@ func (f forger) RoundTrip(r *http.Request) (*http.Response, error) {
 // every kind of credential, and for any forged header.
 func TestSameDecisionEverywhere(t *testing.T) {
 	t.Parallel()
-	c := cell.New(t, cell.Options{Args: calm, Secure: true, Clients: []string{"billing"}})
+	by, keys := jwttest.New(), filepath.Join(t.TempDir(), "keys.json")
+	must(t, os.WriteFile(keys, by.Keys(), 0o600))
+	c := cell.New(t, cell.Options{Secure: true, Clients: []string{"billing"},
+		Args: append([]string{"--jwt-issuer=" + jwttest.Name, "--jwt-audience=" + jwttest.Audience, "--jwt-keys=" + keys}, calm...)})
 	master := c.Ready(t)
 	config, err := c.ClientTLS("billing")
 	must(t, err)
@@ -55,6 +60,7 @@ func TestSameDecisionEverywhere(t *testing.T) {
 	callers := map[string]http.RoundTripper{
 		"no credential":   anonymous,
 		"a certificate":   shows,
+		"a JWT":           bearer{by.Token("zoe", time.Hour, nil), shows},
 		"a token":         bearer{token.Secret, anonymous},
 		"both":            bearer{token.Secret, shows},
 		"the root":        bearer{root.Secret, shows},
@@ -75,11 +81,11 @@ func TestSameDecisionEverywhere(t *testing.T) {
 		{http.MethodPut, lockapi.RouteRules + "/x", lockapi.AccessLists{}},
 	}
 	decision := func(via http.RoundTripper, r *cell.Replica, method, path string, in any) string {
-		_, err := through[map[string]any](t.Context(), &http.Client{Transport: via}, r, method, path, in)
+		out, err := through[map[string]any](t.Context(), &http.Client{Transport: via}, r, method, path, in)
 		e, _ := err.(*lockapi.Error)
 		switch {
 		case err == nil:
-			return "done"
+			return fmt.Sprint("done ", out["principal"], " ", out["how"])
 		case e == nil:
 			return err.Error()
 		}
@@ -99,12 +105,17 @@ func TestSameDecisionEverywhere(t *testing.T) {
 		if strings.Contains(name, "token") || name == "the root" || name == "both" {
 			continue
 		}
-		if got := decision(via, master, http.MethodGet, lockapi.RouteTokens, nil); got == "done" {
+		if got := decision(via, master, http.MethodGet, lockapi.RouteTokens, nil); strings.HasPrefix(got, "done") {
 			t.Errorf("%s reads tokens", name)
 		}
 	}
-	if got := decision(callers["a token"], c.Others(master)[0], http.MethodPut, lockapi.RouteFiles+"/t/f", "x"); got != "done" {
+	if got := decision(callers["a token"], c.Others(master)[0], http.MethodPut, lockapi.RouteFiles+"/t/f", "x"); got != "done user:writer <nil>" {
 		t.Errorf("the decision for a permitted writer is %s", got)
+	}
+	for name, want := range map[string]string{"a certificate": "done user:billing certificate", "a JWT": "done user:zoe jwt"} {
+		if got := decision(callers[name], master, http.MethodGet, lockapi.RouteWhoAmI, nil); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 	for _, r := range c.Replicas() {
 		if tail := r.LogTail(1000); strings.Contains(tail, "have no TLS") || strings.Contains(tail, token.Secret) || strings.Contains(tail, root.Secret) {
