@@ -102,21 +102,26 @@ func (u *user) rests(ctx context.Context, err error) {
 
 // deletesFile deletes a file, or all files of the queue.
 func (u *user) deletesFile(ctx context.Context, s *client.Session) {
+	floor := u.w.oracle.floor()
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if u.rng.IntN(4) == 0 {
 		u.w.oracle.revisions.asked[queueDir]++
-		_, _, err := s.DeleteBelow(calling, queueDir)
+		n, revision, err := s.DeleteBelow(calling, queueDir)
+		if err == nil {
+			u.w.oracle.deletedBelow(u.name, floor, queueDir, n, revision)
+		}
 		u.rests(ctx, err)
 		return
 	}
-	path := u.anyFile()
+	path, remove := u.anyFile(), s.Delete
 	u.w.oracle.revisions.asked[path]++
-	var err error
 	if u.rng.IntN(2) == 0 {
-		_, err = u.client.Delete(calling, path)
-	} else {
-		_, err = s.Delete(calling, path)
+		remove = u.client.Delete
+	}
+	revision, err := remove(calling, path)
+	if err == nil {
+		u.w.oracle.deletedFile(u.name, floor, path, revision)
 	}
 	u.rests(ctx, err)
 }
@@ -182,8 +187,9 @@ func revisionIn(h http.Header) uint64 {
 func (u *user) queues(ctx context.Context, s *client.Session) {
 	calling, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
+	floor := u.w.oracle.floor()
 	if u.rng.IntN(2) == 0 {
-		w, floor := u.newWrite(s.ID(), queuePrefix), u.w.oracle.floor()
+		w := u.newWrite(s.ID(), queuePrefix)
 		w.sequential = true
 		w.paths = []string{queuePrefix}
 		stat, err := s.CreateSequential(calling, queuePrefix, []byte(u.w.oracle.intends(w).content))
@@ -193,12 +199,26 @@ func (u *user) queues(ctx context.Context, s *client.Session) {
 	}
 	for f, err := range u.client.List(calling, queueDir) {
 		if err == nil {
-			u.w.oracle.revisions.asked[f.Path]++
-			_, err = s.Delete(calling, f.Path, client.IfRevision(f.Revision))
+			err = u.takesFile(calling, s, floor, &f)
 		}
 		u.rests(ctx, err)
 		break
 	}
+}
+
+// takesFile deletes a listed file if it has not changed since.
+func (u *user) takesFile(ctx context.Context, s *client.Session, floor uint64, f *client.File) error {
+	u.w.oracle.revisions.asked[f.Path]++
+	revision, err := s.Delete(ctx, f.Path, client.IfRevision(f.Revision))
+	switch {
+	case err == nil:
+		u.w.oracle.deletedFile(u.name, floor, f.Path, revision)
+	case errors.Is(err, client.ErrPrecondition):
+		unchanged := &write{who: u.name, content: "nothing", when: map[string]uint64{f.Path: f.Revision}}
+		u.w.oracle.obstructedFile(unchanged, floor, err)
+		u.w.oracle.revisions.notDeleted(f.Path)
+	}
+	return err
 }
 
 // whileHeld writes files under a hold, by the SDK and by bare calls, some of

@@ -169,12 +169,15 @@ func (g *guest) wrote(p *guestCall, w *write, err error, stat *lockapi.FileStat)
 // drops deletes a file.
 func (g *guest) drops(ctx context.Context) {
 	path := g.path()
-	var got struct{}
+	var got lockapi.FileDeleted
 	p, m := g.newCall(g.message(http.MethodDelete, lockapi.RouteFiles+path, nil, &got), need{access.Write, path})
 	g.w.oracle.revisions.asked[path]++
 	t := g.w.oracle.permits
 	t.deletions[path] = append(t.deletions[path], p)
 	err := g.came(p, g.send(ctx, 6*time.Second, g.anyone(), m), "a deleted file")
+	if err == nil {
+		g.w.oracle.deletedFile(g.name, p.floor, path, got.Revision)
+	}
 	if isForbidden(err) {
 		g.w.oracle.revisions.asked[path]--
 		for i, one := range t.deletions[path] {

@@ -129,6 +129,7 @@ func (u *user) takesAndWrites(ctx context.Context, s *client.Session) {
 		u.works(ctx)
 		u.free(ctx, p, token)
 	case e != nil && e.Code == lockapi.CodePrecondition:
+		u.w.oracle.obstructed(u.name, floor, &lockapi.LockRequest{Mode: l.mode}, err.Error(), l.path)
 		u.w.oracle.notWritten(w, err)
 		u.w.oracle.hadNoEffect(u.name, p, err.Error())
 	case e != nil && (e.Code == lockapi.CodeNoMaster || e.Code == lockapi.CodeNotMaster):

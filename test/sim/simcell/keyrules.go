@@ -203,25 +203,6 @@ func (o *oracle) otherIndex(w *write, floor uint64) {
 	}
 }
 
-// deletedKey checks the answer that a key is deleted or did not exist.
-func (o *oracle) deletedKey(who string, floor uint64, path string) {
-	o.look()
-	o.w.stats.check("reported deletion of a key")
-	if !o.revisions.was(path, floor, 0) {
-		o.w.fail("%s got that key %s is deleted, which has existed since before the call (entry %d)", who, path, floor)
-		return
-	}
-	for i, s := range o.history[floor:] {
-		if s == nil {
-			continue
-		}
-		if _, there := s.File(path); !there {
-			o.reported = max(o.reported, floor+uint64(i))
-			return
-		}
-	}
-}
-
 // keyRead checks a read of a key; nil means that it was not found.
 func (o *oracle) keyRead(who string, floor, revision uint64, path string, got *shownKey) {
 	if !o.readAt(who, floor, revision) {

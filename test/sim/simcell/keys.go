@@ -151,7 +151,8 @@ func (u *user) deletesKey(ctx context.Context, path string) {
 	floor := u.w.oracle.floor()
 	u.w.oracle.revisions.asked[path]++
 	if status, _, _ := u.enters(ctx, http.MethodDelete, "/v1/kv"+path, ""); status == http.StatusOK {
-		u.w.oracle.deletedKey(u.name, floor, path)
+		u.w.stats.check("reported deletion of a key")
+		u.w.oracle.absent(u.name, floor, path)
 	}
 }
 

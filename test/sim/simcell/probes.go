@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
+	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
 )
 
@@ -122,6 +124,10 @@ func (u *user) ask(at string) {
 	for _, l := range wants {
 		go u.bareRead(ctx, at, l.path)
 	}
+	go u.readsFileAt(ctx, at)
+	if h := u.former; h != nil {
+		go u.checkFormer(ctx, at, h)
+	}
 	if id := u.spared; id != "" {
 		u.spared = ""
 		go u.bareClose(ctx, at, id)
@@ -147,6 +153,18 @@ func (u *user) ask(at string) {
 				go u.try(ctx, at, p, l, false)
 			}
 		}
+	}
+}
+
+// checkFormer checks the sequencer of a hold that has ended, or is about to.
+func (u *user) checkFormer(ctx context.Context, at string, h *client.Held) {
+	floor := u.w.oracle.floor()
+	var got lockapi.SequencerCheck
+	m := u.message(http.MethodGet, lockapi.RouteSequencers+"?value="+url.QueryEscape(h.Sequencer()), nil, &got)
+	m.stays = true
+	if u.send(ctx, 10*time.Second, at, m) == nil {
+		u.w.stats.check("former sequencer")
+		u.w.oracle.checked(u.name, floor, h.Path(), h.Token(), got.Valid)
 	}
 }
 

@@ -218,14 +218,26 @@ func (y *revisions) gone(index uint64, c state.FileDeleted) {
 	delete(y.keys.ends, f.Path)
 	switch c.Reason {
 	case state.Deleted:
-		if y.deleted[f.Path]++; y.deleted[f.Path] > y.deletions(f.Path) {
-			y.w.fail("entry %d: %s is deleted by a call for the %dth time, of %d calls", index, f.Path, y.deleted[f.Path], y.deletions(f.Path))
-		}
+		y.deleted[f.Path]++
+		y.countDeletions(f.Path)
 	default:
 		if f.Session == "" && !(ended && r.deletes()) {
 			y.w.fail("entry %d: %s ends with a session but has none", index, f.Path)
 		}
 	}
+}
+
+// countDeletions checks that calls deleted a file at most as often as they may.
+func (y *revisions) countDeletions(path string) {
+	if n, most := y.deleted[path], y.deletions(path); n > most {
+		y.w.fail("revision %d: %s is deleted by a call for the %dth time, of %d calls", y.revision(), path, n, most)
+	}
+}
+
+// notDeleted records the answer that a call did not delete a file.
+func (y *revisions) notDeleted(path string) {
+	y.asked[path]--
+	y.countDeletions(path)
 }
 
 // deletions returns the number of calls that may have deleted a file. A copy

@@ -43,6 +43,7 @@ func (u *user) lock(ctx context.Context, s *client.Session, l want) {
 	if u.rng.IntN(4) == 0 && h.Err() == nil {
 		u.checkSequencer(ctx, h)
 	}
+	u.former = h
 	if u.rng.IntN(12) == 0 && !u.w.quiet {
 		u.forgotten[h.Handle()] = true // the hold lasts as long as the session
 		if u.held == h {

@@ -32,7 +32,7 @@ type user struct {
 	served  map[string]bool // paths taken and released since the faults ended
 
 	known          map[string]uint64 // latest known revisions of files
-	former         *client.Held      // an earlier hold that guarded a write
+	former         *client.Held      // an earlier hold; it may have ended
 	renews         bool              // it uses a session of the door
 	index          uint64            // the last one of a read through the door
 	indexIsCurrent bool              // it is not from a stale read

@@ -69,6 +69,65 @@ func (o *oracle) wroteFile(w *write, stat *lockapi.FileStat) {
 	o.reported = max(o.reported, w.index)
 }
 
+// deletedFile checks the answer to a deletion of a file: that revision deleted
+// it, or, if it is 0, the call did not.
+func (o *oracle) deletedFile(who string, floor uint64, path string, revision uint64) {
+	o.look()
+	o.w.stats.check("reported deletion")
+	if revision != 0 {
+		o.deletedAt(who, floor, path, revision)
+		return
+	}
+	o.absent(who, floor, path)
+	o.revisions.notDeleted(path)
+}
+
+// absent checks the answer that a file is deleted or did not exist.
+func (o *oracle) absent(who string, floor uint64, path string) {
+	o.look()
+	if !o.revisions.was(path, floor, 0) {
+		o.w.fail("%s got that %s does not exist, which has existed since before the call (entry %d)", who, path, floor)
+		return
+	}
+	o.since(floor, func(s *state.State) bool { _, there := s.File(path); return !there })
+}
+
+// deletedAt checks that a call deleted a file, or one below a directory, by that
+// revision, after an entry.
+func (o *oracle) deletedAt(who string, floor uint64, at string, revision uint64) {
+	if revision <= o.revisions.revision() {
+		e := &o.revisions.events[revision]
+		called := e.kind == lockapi.EventFileDeleted && strings.HasSuffix(e.line, lockapi.ReasonDeleted)
+		if called && e.index > floor && (e.path == at || strings.HasSuffix(at, "/") && strings.HasPrefix(e.path, at)) {
+			o.reported = max(o.reported, e.index)
+			return
+		}
+	}
+	o.w.fail("%s got that its call deleted %s by revision %d, which is no such deletion after entry %d", who, at, revision, floor)
+}
+
+// deletedBelow checks the answer to a deletion of the n files below a directory:
+// the last revisions up to that one deleted them, and no others were there. With
+// n = 0 there were none at some moment since the call began.
+func (o *oracle) deletedBelow(who string, floor uint64, dir string, n int, revision uint64) {
+	o.look()
+	o.w.stats.check("reported deletion of a directory")
+	from, to := revision, min(revision, o.revisions.revision())
+	if n == 0 {
+		from, to = o.before(floor).Revision, o.revisions.revision()
+	}
+	for i := range uint64(n) {
+		o.deletedAt(who, floor, dir, revision-i)
+	}
+	for r := from; r <= to; r++ {
+		if len(o.revisions.listing(dir, r, func(string) bool { return true })) == 0 {
+			o.reported = max(o.reported, o.revisions.events[r].index)
+			return
+		}
+	}
+	o.w.fail("%s got that its call deleted %d files below %s up to revision %d; there have been others since entry %d", who, n, dir, revision, floor)
+}
+
 // notWritten checks the answer that a write had no effect and will have none.
 func (o *oracle) notWritten(w *write, why error) {
 	o.look()
