@@ -283,7 +283,7 @@ func (a *acquire) markGrantDelivered(g *state.Hold) {
 func (r *registered) markDelivered(o *office, h *state.Hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r.claim.delivered = h.WaitSeq
+	r.claim.delivered = max(r.claim.delivered, h.WaitSeq) // h may have ended since it was read
 }
 
 // errHeld returns the refusal with the lock's present holders, the first ones

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 func with(paths ...string) func(*lockapi.LockRequest) {
@@ -134,6 +135,18 @@ func TestRefusalClaimsTheWholeSet(t *testing.T) {
 				t.Errorf("a set: %v; /a is held by %q and /b by %q", set, holder(next.State(), "/a"), holder(next.State(), "/b"))
 			}
 		})
+	}
+}
+
+// TestLateAnswerTakesNothingBack: a call that still answers with an earlier hold does
+// not make a later grant of the pair count as undelivered.
+func TestLateAnswerTakesNothingBack(t *testing.T) {
+	r := registered{claim: &acquires{}}
+	for _, seq := range []uint64{9, 7, 0} {
+		r.markDelivered(&office{}, &state.Hold{WaitSeq: seq})
+	}
+	if r.claim.delivered != 9 {
+		t.Errorf("the grant %d counts as delivered", r.claim.delivered)
 	}
 }
 

@@ -58,13 +58,14 @@ func (f *Log) StoreLogs(logs []*raft.Log) error {
 const mostDeleted = 1 << 14
 
 // DeleteRange deletes the entries from one index to another, both included. It
-// deletes very many from the log's beginning in parts. If a crash comes between two
-// parts, the log begins with the second one.
+// compacts the log in parts if they are very many. If a crash comes between two
+// parts, the log begins with the second one. All entries together go at once: a part
+// of a log that differs from its snapshot would not show that.
 func (f *Log) DeleteRange(from, to uint64) error {
 	for {
 		there := f.manifest.Load().Entries
 		first := there.first()
-		if first == 0 || from > first || min(to, there.last()) < first+mostDeleted {
+		if first == 0 || from > first || to >= there.last() || to < first+mostDeleted {
 			return f.deleteAtOnce(from, to)
 		}
 		if err := f.deleteAtOnce(first, first+mostDeleted-1); err != nil {

@@ -198,16 +198,18 @@ func TestCrashWithinDeleteRange(t *testing.T) {
 	}
 }
 
-// TestManyEntriesAreDeletedInParts: each part has transactions of its own.
+// TestManyEntriesAreDeletedInParts: each part has transactions of its own, unless all
+// entries are deleted.
 func TestManyEntriesAreDeletedInParts(t *testing.T) {
 	f := plain(t)
 	var all []*raft.Log
-	for i := range uint64(3 * mostDeleted) {
+	for i := range uint64(4*mostDeleted + 1) {
 		all = append(all, &raft.Log{Index: i + 1, Term: 1, Data: []byte("x")})
 	}
 	must(t, f.StoreLogs(all))
 	for _, c := range []struct{ to, parts, first uint64 }{
-		{mostDeleted, 1, mostDeleted + 1}, {2*mostDeleted + 1, 2, 2*mostDeleted + 2}, {3 * mostDeleted, 1, 0},
+		{mostDeleted, 1, mostDeleted + 1}, {2*mostDeleted + 1, 2, 2*mostDeleted + 2}, {3 * mostDeleted, 1, 3*mostDeleted + 1},
+		{4*mostDeleted + 1, 1, 0},
 	} {
 		before, _, err := readMetas(f.metas)
 		must(t, err)

@@ -171,7 +171,7 @@ func (unreadable) Open(string) (*raft.SnapshotMeta, io.ReadCloser, error) { retu
 // TestLogKeepsWhatAFollowerNeeds: while a leader sends a snapshot, and for as long
 // again, its log keeps the entries behind that snapshot.
 func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
-	log, now, leads := raft.NewInmemStore(), time.Duration(0), true
+	log, now, leads := raft.NewInmemStore(), time.Second, true
 	must(t, log.StoreLogs(entries(1, 100, 1)))
 	s, err := New(datadir.Stores{Logs: log, Votes: log, Snapshots: raft.NewInmemSnapshotStore()}, Options{
 		Leading: func() bool { return leads }, Clock: func() time.Duration { return now }, Fail: func(err error) { t.Error(err) },
@@ -194,6 +194,10 @@ func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
 		wantLog(t, s.Logs, wantFrom, 100)
 	}
 
+	compact(10, 11)
+	opening := s.logs.sending.begin() // as Open does first
+	compact(15, 11)
+	opening.end()
 	read := func(body io.ReadCloser) {
 		_, err := io.ReadAll(body)
 		must(t, errors.Join(err, body.Close()))
@@ -221,7 +225,7 @@ func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
 // TestLogKeepsABoundedNumber of entries for a transfer that does not end.
 func TestLogKeepsABoundedNumber(t *testing.T) {
 	s := sending{clock: func() time.Duration { return 0 }}
-	s.begin(100, io.NopCloser(strings.NewReader("")))
+	s.begin().opened(100, io.NopCloser(strings.NewReader("")))
 	for to, want := range map[uint64]uint64{50: 50, 200: 100, mostKept + 100: 100, mostKept + 500: 500} {
 		if got := s.limit(to); got != want {
 			t.Errorf("up to %d: %d, want %d", to, got, want)

@@ -35,20 +35,38 @@ const mostKept = 1 << 18
 type sent struct {
 	io.ReadCloser
 	of    *sending
-	index uint64        // of its end
+	index uint64        // of its end; 0 until it is open
 	began time.Duration // by the clock
 	whole bool          // it was read to its end
 	until time.Duration // when its entries may go; 0 while it is being sent
 }
 
-// begin returns the body of a snapshot for a transfer, which Close ends.
-func (s *sending) begin(index uint64, body io.ReadCloser) io.ReadCloser {
-	b := &sent{ReadCloser: body, of: s, index: index, began: s.clock()}
+// begin begins a transfer, which Close ends. The snapshot is not known yet, so all
+// entries stay.
+func (s *sending) begin() *sent {
+	b := &sent{of: s, began: s.clock()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(b.began)
 	s.all = append(s.all, b)
 	return b
+}
+
+// opened records the snapshot.
+func (b *sent) opened(index uint64, body io.ReadCloser) {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.index, b.ReadCloser = index, body
+}
+
+// end ends the transfer.
+func (b *sent) end() {
+	now := b.of.clock()
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	if b.until = now; b.whole {
+		b.until += max(now-b.began, b.of.pause)
+	}
 }
 
 func (b *sent) Read(p []byte) (int, error) {
@@ -58,12 +76,7 @@ func (b *sent) Read(p []byte) (int, error) {
 }
 
 func (b *sent) Close() error {
-	now := b.of.clock()
-	b.of.mu.Lock()
-	if b.until = now; b.whole {
-		b.until += max(now-b.began, b.of.pause)
-	}
-	b.of.mu.Unlock()
+	b.end()
 	return b.ReadCloser.Close()
 }
 
@@ -86,11 +99,18 @@ func (s *sending) forget(now time.Duration) {
 	s.all = slices.DeleteFunc(s.all, func(b *sent) bool { return b.until != 0 && now >= b.until })
 }
 
-// Open opens a snapshot for the library. A leader opens one only to send it.
+// Open opens a snapshot for the library. A leader opens one only to send it. That
+// reads it once, so a later one may be finished in the meantime.
 func (s forwardOnly) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	meta, body, err := s.SnapshotStore.Open(id)
-	if err == nil && s.log.leading() {
-		body = s.log.sending.begin(meta.Index, body)
+	if !s.log.leading() {
+		return s.SnapshotStore.Open(id)
 	}
-	return meta, body, err
+	b := s.log.sending.begin()
+	meta, body, err := s.SnapshotStore.Open(id)
+	if err != nil {
+		b.end()
+		return nil, nil, err
+	}
+	b.opened(meta.Index, body)
+	return meta, b, nil
 }
