@@ -150,20 +150,31 @@ func (w *raw) prove(ctx context.Context) error {
 	return w.insist(ctx, r, http.MethodDelete, sessionRoute(opened.ID), nil, nil)
 }
 
-// grants keeps the sequencers of the latest grants. Most of them have ended.
+// grants keeps the sequencers of the latest long grants that have ended. A
+// master that was paused or cut off may still have them in its state.
 type grants struct {
 	mu   sync.Mutex
 	last []string
 }
 
-func (g *grants) add(sequencer string) {
+// Bounds of grants.
+const (
+	longGrant  = 200 * time.Millisecond
+	keptGrants = 16
+)
+
+// ended adds a grant that lasted for a time.
+func (g *grants) ended(sequencer string, lasted time.Duration) {
+	if lasted < longGrant {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.last = append(g.last[max(0, len(g.last)-31):], sequencer)
+	g.last = append(g.last[max(0, len(g.last)+1-keptGrants):], sequencer)
 }
 
-// route returns the route that checks one of the sequencers, or def without a
-// grant so far.
+// route returns the route that checks one of the sequencers, or def if there is
+// none yet.
 func (g *grants) route(r *rand.Rand, def string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

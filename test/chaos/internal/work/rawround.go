@@ -23,13 +23,13 @@ func (w *raw) round(ctx context.Context, r *rand.Rand, s *rawSession, t target) 
 	}
 	req := w.request(r, s.id, t)
 	grant, err := w.acquire(ctx, r, t.path, req)
+	began := w.opts.Recorder.Now()
 	switch {
 	case errors.Is(err, lockapi.CodeSessionNotFound):
 		return err
 	case err != nil && !lost(err):
 		return nil // refused: there is no hold or queue position to release
 	case err == nil && grant.State == lockapi.StateHeld:
-		w.opts.grants.add(grant.Sequencer)
 		w.hold(ctx, r, &grant, t)
 		if r.IntN(20) == 0 {
 			w.freeze(ctx, r, s, &grant, t)
@@ -38,6 +38,9 @@ func (w *raw) round(ctx context.Context, r *rand.Rand, s *rawSession, t target) 
 	}
 	if err := w.release(ctx, r, t.path, req, grant.Token); errors.Is(err, lockapi.CodeSessionNotFound) {
 		return err
+	}
+	if grant.Sequencer != "" {
+		w.opts.grants.ended(grant.Sequencer, w.opts.Recorder.Now()-began)
 	}
 	if r.IntN(3) == 0 {
 		_ = w.brief(ctx, r, http.MethodGet, w.opts.grants.route(r, lockRoute(t.path)), nil, nil) // the answer is recorded
@@ -53,6 +56,7 @@ func (w *raw) freeze(ctx context.Context, r *rand.Rand, s *rawSession, g *lockap
 	s.abandon()
 	pause(ctx, s.ttl+between(r, 0, 2*time.Second))
 	w.write(g, t)
+	w.opts.grants.ended(g.Sequencer, s.ttl)
 	_ = w.brief(ctx, r, http.MethodGet, sequencerRoute(g.Sequencer), nil, nil) // the answer is recorded
 }
 

@@ -20,6 +20,10 @@ type reader struct {
 	calls []*raw // one for each replica
 }
 
+// readTime bounds a read. While a replica is stopped for longer, others follow,
+// and so some begin after the next master's first changes.
+const readTime = 2 * time.Second
+
 // readsAtOnce is the number of reads that wait at a replica that does not
 // answer.
 const readsAtOnce = 4
@@ -58,7 +62,9 @@ func (w *reader) work(ctx context.Context, r *rand.Rand, epoch int) {
 				case 3, 4:
 					route = c.opts.grants.route(own, route)
 				}
-				_ = c.call(ctx, own, http.MethodGet, route, nil, nil) // the answer is recorded
+				within, cancel := context.WithTimeout(ctx, between(own, readTime/8, readTime))
+				_ = c.call(within, own, http.MethodGet, route, nil, nil) // the answer is recorded
+				cancel()
 				pause(ctx, between(own, 200*time.Millisecond, 800*time.Millisecond))
 			}
 		})

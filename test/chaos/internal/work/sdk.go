@@ -75,10 +75,12 @@ func (w *sdk) round(ctx context.Context, r *rand.Rand, s *client.Session, t targ
 	if err != nil {
 		return // refused, given up, or the session is over
 	}
+	began := w.opts.Recorder.Now()
 	w.hold(ctx, r, held, t)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUp)
 	defer cancel()
 	_ = held.Unlock(end) // if this fails, the session keeps releasing it
+	w.opts.grants.ended(held.Sequencer(), w.opts.Recorder.Now()-began)
 }
 
 // hold works under a lock, and records the time during which its hold was
@@ -93,7 +95,6 @@ func (w *sdk) hold(ctx context.Context, r *rand.Rand, held *client.Held, t targe
 	if !ok {
 		return
 	}
-	w.opts.grants.add(held.Sequencer())
 	until := from
 	end := from + between(r, 0, 60*time.Millisecond)
 	if r.IntN(20) == 0 {

@@ -108,7 +108,7 @@ func TestEndedGrantsAreChecked(t *testing.T) {
 			return `{"released":true,"state":"free"}`
 		}))
 		r, s := rand.New(rand.NewPCG(1, 1)), &rawSession{id: "S", ttl: time.Second, stop: func() {}}
-		for range 50 {
+		for range 300 {
 			_ = w.round(t.Context(), r, s, target{path: "/l", mode: lockapi.Exclusive}) // nil, or errFroze
 		}
 		ended, checked := map[uint64]bool{}, 0
