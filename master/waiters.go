@@ -85,7 +85,7 @@ func (ws *waiters) abandoned(key claimKey, c *acquires) (withdraw uint64) {
 // notify makes a grant an event for its session.
 func (ws *waiters) notify(c *acquires, h *state.Hold) {
 	if c != nil {
-		c.delivered = h.WaitSeq
+		c.delivered = max(c.delivered, h.WaitSeq) // a call may have been answered from a later state
 	}
 	ws.sessions.notify(h)
 }
@@ -108,7 +108,7 @@ func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
 		ws.notify(c, h)
 	}
 	if c != nil {
-		c.wait, c.queued = w.Seq, false
+		c.wait, c.queued = max(c.wait, w.Seq), false
 		ws.wake(key, c)
 	}
 }

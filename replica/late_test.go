@@ -82,6 +82,31 @@ func lateSnapshot(t *testing.T) (c *memoryCell, a, f *Replica, epoch uint64, lat
 	return c, a, f, epoch, late
 }
 
+// TestSnapshotOverASlowLink: the leader takes a later snapshot and compacts its log
+// while a follower receives one. The follower needs no other.
+func TestSnapshotOverASlowLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := steered(t, 3)
+		defer c.close()
+		a, epoch := lead(t, c.all...)
+		same(t, a, c.all...)
+		f := without(c.all, a)[0]
+		c.cut(f)
+		write(t, a, epoch, "x", 20)
+		snapshots(t, a)
+		wire := c.wires[a.ID()]
+		wire.snapshotDelay.Store(int64(time.Minute))
+		c.link(c.all...)
+		until(t, "a snapshot is being sent", func() bool { return wire.snapshots.Load() == 1 })
+		write(t, a, epoch, "y", 20)
+		snapshots(t, a)
+		same(t, a, c.all...)
+		if n := wire.snapshots.Load(); n != 1 {
+			t.Errorf("%d snapshots were sent", n)
+		}
+	})
+}
+
 // TestLateSnapshotChangesNothing: neither right after it, nor after later
 // entries.
 func TestLateSnapshotChangesNothing(t *testing.T) {

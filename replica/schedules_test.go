@@ -1,7 +1,9 @@
 package replica
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -78,6 +80,9 @@ type memoryWire struct {
 	*raft.InmemTransport
 	votesOnly atomic.Bool
 	voteDelay atomic.Int64 // of a message about votes, in nanoseconds
+
+	snapshots     atomic.Int64 // sent so far
+	snapshotDelay atomic.Int64 // in nanoseconds
 }
 
 func (w *memoryWire) RequestPreVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestPreVoteRequest, a *raft.RequestPreVoteResponse) error {
@@ -95,6 +100,13 @@ func (w *memoryWire) AppendEntries(id raft.ServerID, to raft.ServerAddress, q *r
 		return errors.New("lost")
 	}
 	return w.InmemTransport.AppendEntries(id, to, q, a)
+}
+
+func (w *memoryWire) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, q *raft.InstallSnapshotRequest, a *raft.InstallSnapshotResponse, data io.Reader) error {
+	w.snapshots.Add(1)
+	raw, err := io.ReadAll(data)
+	time.Sleep(time.Duration(w.snapshotDelay.Load())) // virtual
+	return errors.Join(err, w.InmemTransport.InstallSnapshot(id, to, q, a, bytes.NewReader(raw)))
 }
 
 // steered starts a cell of n replicas that are all connected.

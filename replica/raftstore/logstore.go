@@ -140,6 +140,8 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 	switch {
 	case errors.Is(err, raft.ErrLogNotFound) && !s.leading():
 		return s.standIn(index, l)
+	case errors.Is(err, raft.ErrLogNotFound) && index > 0:
+		return s.sending.endOf(index, l)
 	case err != nil && !errors.Is(err, raft.ErrLogNotFound):
 		s.fail(fmt.Errorf("read log entry %d: %w; %s", index, err, datadir.Cure))
 		runtime.Goexit()
@@ -164,7 +166,7 @@ const StandIn raft.LogType = 0xff
 //     back to it.
 //  3. In the end it would look for entries that it does not have.
 //
-// No other code sees the stand-in, because the transport refuses to send one.
+// No other code sees a stand-in, because the transport refuses to send one.
 //
 // A snapshot counts from finished on: the library does not use one whose finish has
 // failed, although it may have its name already.

@@ -207,6 +207,10 @@ func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
 	long, short := open(), open()
 	read(short) // its 30 s pass during the other transfer
 	compact(40, 21)
+	var end raft.Log
+	if err := s.Logs.GetLog(20, &end); err != nil || end.Term != 1 {
+		t.Errorf("the entry from which the follower continues: %+v, %v", end, err)
+	}
 	now += time.Minute
 	later := open()
 	read(long)
@@ -225,7 +229,7 @@ func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
 // TestLogKeepsABoundedNumber of entries for a transfer that does not end.
 func TestLogKeepsABoundedNumber(t *testing.T) {
 	s := sending{clock: func() time.Duration { return 0 }}
-	s.begin().opened(100, io.NopCloser(strings.NewReader("")))
+	s.begin().opened(100, 1, io.NopCloser(strings.NewReader("")))
 	for to, want := range map[uint64]uint64{50: 50, 200: 100, mostKept + 100: 100, mostKept + 500: 500} {
 		if got := s.limit(to); got != want {
 			t.Errorf("up to %d: %d, want %d", to, got, want)

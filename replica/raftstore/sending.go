@@ -36,6 +36,7 @@ type sent struct {
 	io.ReadCloser
 	of    *sending
 	index uint64        // of its end; 0 until it is open
+	term  uint64        // of the entry there
 	began time.Duration // by the clock
 	whole bool          // it was read to its end
 	until time.Duration // when its entries may go; 0 while it is being sent
@@ -53,10 +54,10 @@ func (s *sending) begin() *sent {
 }
 
 // opened records the snapshot.
-func (b *sent) opened(index uint64, body io.ReadCloser) {
+func (b *sent) opened(index, term uint64, body io.ReadCloser) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
-	b.index, b.ReadCloser = index, body
+	b.index, b.term, b.ReadCloser = index, term, body
 }
 
 // end ends the transfer.
@@ -94,6 +95,22 @@ func (s *sending) limit(to uint64) uint64 {
 	return to
 }
 
+// endOf answers a leader that looks for the entry at which such a snapshot ends, to
+// continue from it: it only needs the entry's term. The log begins behind it.
+func (s *sending) endOf(index uint64, l *raft.Log) error {
+	now := s.clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(now)
+	for _, b := range s.all {
+		if b.index == index {
+			*l = raft.Log{Index: index, Term: b.term, Type: StandIn}
+			return nil
+		}
+	}
+	return raft.ErrLogNotFound
+}
+
 // forget drops the snapshots behind which no entry is needed. s.mu is held.
 func (s *sending) forget(now time.Duration) {
 	s.all = slices.DeleteFunc(s.all, func(b *sent) bool { return b.until != 0 && now >= b.until })
@@ -111,6 +128,6 @@ func (s forwardOnly) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) 
 		b.end()
 		return nil, nil, err
 	}
-	b.opened(meta.Index, body)
+	b.opened(meta.Index, meta.Term, body)
 	return meta, b, nil
 }

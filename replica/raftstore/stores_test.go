@@ -228,7 +228,7 @@ func TestFollowerKnowsWhereItsSnapshotEnds(t *testing.T) {
 	l := &logStore{
 		applied:  func() uint64 { return 0 },
 		LogStore: raft.NewInmemStore(), snapshots: snapshots, leading: func() bool { return leading },
-		fail: func(err error) { t.Error(err) },
+		fail: func(err error) { t.Error(err) }, sending: sending{clock: func() time.Duration { return 1 }},
 	}
 	var got raft.Log
 	if err := l.GetLog(7, &got); !errors.Is(err, raft.ErrLogNotFound) {
