@@ -37,8 +37,10 @@
 //     second; see package service. The summary shows how long grants took, for each
 //     kind of fault.
 //   - No replica ended unexpectedly, or logged an error, a panic or a data race.
-//   - After the faults are healed, the cell has a master and every client makes a
-//     whole round. In the end no session, lock or waiter is left.
+//   - A backup is complete and has every change that was reported before it.
+//   - After the faults are healed, the cell has a master, every client makes a
+//     whole round, and a backup is taken. In the end no session, lock or waiter is
+//     left.
 //
 // When one of these checks fails, the directory of the run is kept:
 // history.json (one request per line, in the order of the answers), events.json

@@ -243,6 +243,7 @@ func (t *trial) recover(ctx context.Context) error {
 			return err
 		}),
 		step("every client makes progress", t.fleet.Prove),
+		step("the cell is backed up", t.nemesis.Backup),
 		step("the cell is empty", t.empty),
 		step("every watcher has all events", t.caughtUp),
 		step("the replicas' states agree", t.agree),

@@ -1,9 +1,13 @@
 package nemesis
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +17,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/internal/faultpoint"
 	_ "github.com/stoutlock/stout/internal/racebubble"
+	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/test/cell"
 )
 
@@ -246,4 +252,38 @@ func TestUpgradeEnds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBackUp: a backup is refused, or has everything that the cell had reported
+// before.
+func TestBackUp(t *testing.T) {
+	var whole bytes.Buffer
+	if err := backup.Write(&whole, lockapi.BackupHeader{Cell: "c", Revision: 7}, func(w io.Writer) error { _, err := io.WriteString(w, "state"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		before  uint64
+		shown   string // the revision in the header of the answer; "" for a refusal
+		refused bool
+		says    string
+	}{{7, "7", false, ""}, {8, "7", false, "the cell had reported 8 before"}, {7, "6", false, "reported as incomplete"}, {7, "", true, ""}} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path != lockapi.RouteBackup:
+				_ = json.NewEncoder(w).Encode(lockapi.EventList{Revision: c.before})
+			case c.shown == "":
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprint(w, `{"code":"invalid_argument"}`)
+			default:
+				w.Header().Set("Content-Type", lockapi.TypeBackup)
+				w.Header().Set(lockapi.HeaderRevision, c.shown)
+				_, _ = w.Write(whole.Bytes())
+			}
+		}))
+		_, refused, err := backUp(t.Context(), server.URL)
+		server.Close()
+		if (refused != nil) != c.refused || (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, %v", c, refused, err)
+		}
+	}
 }

@@ -131,28 +131,54 @@ const backupTime = 5 * time.Second
 
 func takeBackup(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	from := n.any(ctx, r)
-	c, err := client.New(from.URL)
-	if err != nil {
-		return harm{}, err
-	}
-	defer c.Close()
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), backupTime)
 	defer cancel()
-	var file bytes.Buffer
-	head, err := admin.New(c).Backup(within, &file)
-	_, broken := backup.Verify(&file)
-	h := harm{what: from.ID}
-	switch {
-	case err != nil && broken == nil:
-		return h, fmt.Errorf("a complete backup was reported as incomplete: %w", err)
-	case err == nil && broken != nil:
-		return h, fmt.Errorf("a backup of revision %d is incomplete: %w", head.Revision, broken)
-	case err != nil:
-		h.what = fmt.Sprintf("through %s (failed)", from.ID) // this is allowed: there may be no master
-	default:
-		h.what = fmt.Sprintf("through %s, of revision %d", from.ID, head.Revision)
+	revision, refused, err := backUp(within, from.URL)
+	h := harm{what: "through " + from.ID}
+	if refused != nil {
+		h.what += " (failed)" // this is allowed: there may be no master
+	} else if err == nil {
+		h.what += fmt.Sprintf(", of revision %d", revision)
 	}
-	return h, nil
+	return h, err
+}
+
+// backUp takes a backup through a replica. refused is the reason if there is no
+// backup; err reports a backup that breaks a promise.
+func backUp(ctx context.Context, url string) (revision uint64, refused, err error) {
+	c, err := client.New(url)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer c.Close()
+	soon, cancel := context.WithTimeout(ctx, backupTime/5)
+	defer cancel()
+	before, _ := c.Revision(soon) // 0 without an answer
+	var file bytes.Buffer
+	head, refused := admin.New(c).Backup(ctx, &file)
+	_, broken := backup.Verify(&file)
+	switch {
+	case refused != nil && broken == nil:
+		return 0, nil, fmt.Errorf("a complete backup was reported as incomplete: %w", refused)
+	case refused != nil:
+		return 0, refused, nil
+	case broken != nil:
+		return 0, nil, fmt.Errorf("a backup of revision %d is incomplete: %w", head.Revision, broken)
+	case head.Revision < before:
+		return 0, nil, fmt.Errorf("a backup has revision %d, but the cell had reported %d before", head.Revision, before)
+	}
+	return head.Revision, nil, nil
+}
+
+// Backup takes a backup of the healed cell.
+func (n *Nemesis) Backup(ctx context.Context) error {
+	var broken error
+	waited := cell.Wait(ctx, "there is a backup", func(ctx context.Context) error {
+		_, refused, err := backUp(ctx, n.Cell.Replicas()[0].URL)
+		broken = err
+		return refused
+	})
+	return errors.Join(waited, broken)
 }
 
 // present makes a replica run this release.
