@@ -139,7 +139,7 @@ func TestRunThatCannotBegin(t *testing.T) {
 	dir := t.TempDir()
 	var stderr bytes.Buffer
 	args := []string{"--size", "3", "--faults", "ring", "--dir", dir, "--stoutd", "stoutd"}
-	if code := run(t.Context(), args, io.Discard, &stderr); code != exitFault || !strings.Contains(stderr.String(), "fits a cell of 3 replicas") {
+	if code := run(t.Context(), args, io.Discard, &stderr); code != exitFault || !strings.Contains(stderr.String(), "ring does not fit a cell of 3 replicas") {
 		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

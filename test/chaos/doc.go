@@ -75,6 +75,7 @@
 // # Faults that need fault points
 //
 // slow-sync, hung-sync, disk-full and stopped-at give orders to the fault
-// points of a stoutd that is built with them (package faultpoint). They are
-// left out with a --stoutd that was built without the tag faultpoints.
+// points of a stoutd that is built with them (package faultpoint). With a
+// --stoutd that was built without the tag faultpoints they are left out, or are
+// an error if --faults names them.
 package main

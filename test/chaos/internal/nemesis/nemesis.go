@@ -18,20 +18,26 @@ import (
 // fault is one kind of fault. A fault that is under way when ctx ends is undone
 // early.
 type fault struct {
-	name   string
-	about  string
-	least  time.Duration // bounds of its length
-	most   time.Duration
-	size   int  // of the smallest cell for it
-	points bool // it gives orders to fault points
-	begin  begin
+	name     string
+	about    string
+	least    time.Duration // bounds of its length
+	most     time.Duration
+	size     int  // of the smallest cell for it
+	points   bool // it gives orders to fault points
+	releases bool // it needs two releases
+	begin    begin
+}
+
+func (f *fault) fits(o *Options) bool {
+	return len(o.Cell.Replicas()) >= f.size && (o.Points || !f.points) && (o.Present != "" || !f.releases)
 }
 
 type begin = func(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error)
 
 // harm is the effect of a fault that has begun.
 type harm struct {
-	what string // with the affected replicas
+	what   string // with the affected replicas
+	failed bool   // it had no effect
 	// replicas and links are those without a healthy disk, process or
 	// connection, from the fault's begin to its end.
 	replicas []*cell.Replica
@@ -54,7 +60,7 @@ func Names() map[string]string {
 type Options struct {
 	Cell   *cell.Cell
 	Seed   uint64
-	Faults []string  // by name; empty: all
+	Faults []string  // by name; empty: all that fit
 	Log    io.Writer // one line for each begin and end
 	Now    func() time.Duration
 	// Present and Before are the stoutd of two releases; both are empty if
@@ -63,9 +69,7 @@ type Options struct {
 	// Upgrade is when every replica is given the present release, which it
 	// keeps, so that the cell's level rises under faults.
 	Upgrade time.Duration
-	// Points reports that the stoutd has fault points. Otherwise the faults
-	// that need them are left out.
-	Points bool
+	Points  bool // the stoutd has fault points
 }
 
 // Nemesis causes faults in one cell.
@@ -86,7 +90,8 @@ type Nemesis struct {
 	harms    []service.Harm
 }
 
-// New makes a nemesis. The error names unknown faults.
+// New makes a nemesis. The error is about a named fault that is unknown or does
+// not fit.
 func New(opts Options) (*Nemesis, error) {
 	n := &Nemesis{Options: opts, keeper: newKeeper(opts.Cell), counts: map[string]int{}, orders: orders{of: map[string]map[uint64]string{}}}
 	for _, name := range opts.Faults {
@@ -95,13 +100,14 @@ func New(opts Options) (*Nemesis, error) {
 		}
 	}
 	for _, f := range faults {
-		wanted := len(opts.Faults) == 0 || slices.Contains(opts.Faults, f.name)
-		if wanted && len(opts.Cell.Replicas()) >= f.size && (opts.Points || !f.points) {
+		named := slices.Contains(opts.Faults, f.name)
+		switch fits := f.fits(&opts); {
+		case named && !fits:
+			return nil, fmt.Errorf("the fault %s does not fit a cell of %d replicas (stoutd with fault points: %t, two releases: %t)",
+				f.name, len(opts.Cell.Replicas()), opts.Points, opts.Present != "")
+		case fits && (named || len(opts.Faults) == 0):
 			n.chosen = append(n.chosen, f)
 		}
-	}
-	if len(n.chosen) == 0 {
-		return nil, fmt.Errorf("no fault of %v fits a cell of %d replicas (stoutd with fault points: %t)", opts.Faults, len(opts.Cell.Replicas()), opts.Points)
 	}
 	return n, nil
 }
@@ -109,7 +115,7 @@ func New(opts Options) (*Nemesis, error) {
 // Keeper returns the keeper, which knows the processes that the nemesis ended.
 func (n *Nemesis) Keeper() *Keeper { return n.keeper }
 
-// Counts returns the number of faults of each kind so far.
+// Counts returns the number of faults of each kind that had an effect.
 func (n *Nemesis) Counts() map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,7 +160,9 @@ func (n *Nemesis) strike(ctx context.Context, f draw) {
 	}
 	n.log("begin %s %s", f.name, h.what)
 	n.mu.Lock()
-	n.counts[f.name]++
+	if !h.failed {
+		n.counts[f.name]++
+	}
 	n.mu.Unlock()
 	if h.undo != nil {
 		<-within.Done()

@@ -143,13 +143,13 @@ func TestKeeperTellsWhoEndedByItself(t *testing.T) {
 	}
 }
 
-// TestFaultsThatDoNotFit: unknown faults are refused, and faults for larger
-// cells left out.
+// TestFaultsThatDoNotFit: named faults that are unknown or do not fit the cell
+// are refused. Without names they are left out.
 func TestFaultsThatDoNotFit(t *testing.T) {
 	c := prepared(t)
-	for _, names := range [][]string{{"kill", "earthquake"}, {"ring"}} {
-		if _, err := New(Options{Cell: c, Faults: names, Log: io.Discard}); err == nil {
-			t.Errorf("%v is accepted for a cell of three", names)
+	for _, name := range []string{"earthquake", "ring", "disk-full", "upgrade"} {
+		if _, err := New(Options{Cell: c, Faults: []string{"kill", name}, Log: io.Discard}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s in a cell of three replicas without fault points and of one release: %v", name, err)
 		}
 	}
 	n, err := New(Options{Cell: c, Log: io.Discard})
@@ -157,8 +157,8 @@ func TestFaultsThatDoNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range n.chosen {
-		if f.size > 3 {
-			t.Errorf("%s is chosen for a cell of three", f.name)
+		if f.size > 3 || f.points || f.releases {
+			t.Errorf("%s is chosen", f.name)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 var operatorFaults = []fault{
 	{name: "replace", about: "wipe the directory of one replica, admit a new one in its place", most: 5 * time.Second, begin: replace},
 	{name: "wipe", about: "run one replica with an empty directory; restore the old one, or admit the new one", least: 2 * time.Second, most: 6 * time.Second, begin: wipe},
-	{name: "upgrade", about: "restart one replica with the previous release, or again with this one; later upgrade all", begin: upgrade},
+	{name: "upgrade", about: "restart one replica with the previous release, or again with this one; later upgrade all", releases: true, begin: upgrade},
 	{name: "backup", about: "take a backup: it is complete, or reports that it is not", begin: takeBackup},
 }
 
@@ -31,7 +31,7 @@ const admitting = 2 * time.Minute
 // voter again, so Stout never loses the majority of disks that it relies on.
 func replace(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	if !n.replacing.TryLock() {
-		return harm{what: "no replica: another replacement is under way"}, nil
+		return harm{what: "no replica: another replacement is under way", failed: true}, nil
 	}
 	victim := n.any(ctx, r)
 	h := harm{what: victim.ID, replicas: []*cell.Replica{victim}}
@@ -56,7 +56,7 @@ func replace(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 // directory has kept everything that it had acknowledged, and may return.
 func wipe(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	if !n.replacing.TryLock() {
-		return harm{what: "no replica: another one is being replaced"}, nil
+		return harm{what: "no replica: another one is being replaced", failed: true}, nil
 	}
 	victim, comesBack := n.any(ctx, r), r.IntN(2) == 0
 	h := harm{what: victim.ID + ", for a while", replicas: []*cell.Replica{victim}}
@@ -99,9 +99,6 @@ func upgrade(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	if r.IntN(2) == 0 || n.upgraded {
 		to, what = n.Present, one.ID+" to this release"
 	}
-	if to == "" {
-		return harm{what: "no replica: there is only one release"}, nil
-	}
 	err := n.keeper.terminate(one)
 	one.Use(to)
 	return harm{what: what, replicas: []*cell.Replica{one}}, errors.Join(err, n.keeper.start(one))
@@ -136,7 +133,7 @@ func takeBackup(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	revision, refused, err := backUp(within, from.URL)
 	h := harm{what: "through " + from.ID}
 	if refused != nil {
-		h.what += " (failed)" // this is allowed: there may be no master
+		h.what, h.failed = h.what+" (failed)", true // this is allowed: there may be no master
 	} else if err == nil {
 		h.what += fmt.Sprintf(", of revision %d", revision)
 	}

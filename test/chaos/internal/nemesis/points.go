@@ -161,10 +161,11 @@ func stoppedAt(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 		handing.Go(func() { _ = n.transferTo(ctx, successor) }) // this can fail, because the replica stops
 	}
 	what := fmt.Sprintf("%s at %s: %s", victim.ID, at.point, action)
-	if !reached(ctx, victim) {
+	failed := !reached(ctx, victim)
+	if failed {
 		what += " (not reached)"
 	}
-	return harm{what: what, replicas: []*cell.Replica{victim}, undo: func() error {
+	return harm{what: what, failed: failed, replicas: []*cell.Replica{victim}, undo: func() error {
 		handing.Wait()
 		err := withdraw()
 		if action == "pause" {

@@ -101,15 +101,17 @@ func restart(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 const transferTime = 2 * time.Second
 
 func transfer(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
-	var path []string
+	path, failed := []string(nil), true
 	for range 1 + r.IntN(3) {
 		to := n.Cell.Replicas()[r.IntN(len(n.Cell.Replicas()))].ID
 		if n.transferTo(context.WithoutCancel(ctx), to) != nil {
 			to += " (failed)" // this is allowed: the replica may be down
+		} else {
+			failed = false
 		}
 		path = append(path, to)
 	}
-	return harm{what: "to " + strings.Join(path, ", then ")}, nil
+	return harm{what: "to " + strings.Join(path, ", then "), failed: failed}, nil
 }
 
 func (n *Nemesis) transferTo(ctx context.Context, id string) error {
