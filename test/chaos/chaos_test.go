@@ -18,12 +18,13 @@ import (
 )
 
 // TestChaos is the short run for every change: a cell of three, a fresh seed,
-// and as many of these faults as fit into the time.
+// and as many of these faults as fit into the time. A grant may take longer than
+// in make chaos, because other tests load the machine.
 func TestChaos(t *testing.T) {
 	testrun.E2E(t)
 	const faults = "kill,pause,isolate,one-way,lossy,transfer,restart,replace,upgrade,backup,log-reader,disk-full,stopped-at"
 	var stdout, progress bytes.Buffer
-	code := run(t.Context(), []string{"--size", "3", "--duration", "25s", "--faults", faults}, &stdout, &progress)
+	code := run(t.Context(), []string{"--size", "3", "--duration", "25s", "--grant-within", "10s", "--faults", faults}, &stdout, &progress)
 	t.Logf("%s\n%s", &progress, &stdout)
 	if code != exitOK {
 		t.Errorf("exit code %d", code)
