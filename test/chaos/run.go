@@ -45,7 +45,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			code = exitFault
 		}
 		if ctx.Err() != nil {
-			break
+			fmt.Fprintln(stderr, "chaos: interrupted before the end")
+			return exitFault
 		}
 	}
 	return code
