@@ -93,7 +93,7 @@ race: ## Run the tests of code with goroutines under the race detector; needs a 
 .PHONY: e2e
 e2e: ## Run the tests of real processes, the page, the shown commands, monitoring and the release
 	@.ci/needs 'chromium|chromium-headless-shell|chromium-browser|google-chrome=the pages (.ci/chromium installs it)' \
-		'node=modules of the page, the client for Node' 'npm=generated clients, the client for Node' 'python3=the client for Python' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'root=installation of packages'
+		'node=modules of the page, the client for Node' 'npm=generated clients, the client for Node' 'python3=the client for Python' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'ip=dead links, DNS that hangs' 'iptables=dead links, DNS that hangs' 'root=installation of packages'
 	@$(MAKE) --no-print-directory -j 2 e2e-cells e2e-modules
 
 .PHONY: e2e-cells e2e-modules
