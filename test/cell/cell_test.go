@@ -106,25 +106,6 @@ func TestWaitMasterEndsEarly(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsWhatWasGiven: a cell that is restarted on its directory
-// continues: its epoch only grows.
-func TestRestartKeepsWhatWasGiven(t *testing.T) {
-	testrun.E2E(t)
-	t.Parallel()
-	dir := t.TempDir()
-	var before uint64
-	for range 2 {
-		c := New(t, Options{Dir: dir, Size: 3})
-		view, err := waitMaster(t, c).Cell(bounded(t))
-		must(t, err)
-		if view.Epoch <= before {
-			t.Errorf("epoch %d after %d", view.Epoch, before)
-		}
-		before = view.Epoch
-		must(t, c.Stop(bounded(t)))
-	}
-}
-
 // TestDevLeavesNothingBehind: stoutd --dev is a cell of one, in a directory
 // that is removed at its end.
 func TestDevLeavesNothingBehind(t *testing.T) {

@@ -21,9 +21,8 @@
 // proxy: all --replica lists have the same ids, but each has its own addresses.
 // A direction can be cut: its bytes vanish, as does the news that a connection
 // was closed. A connection that lost bytes is reset when the cut is healed,
-// because TCP would never deliver what follows a gap. A direction can be held:
-// its bytes arrive late, when the hold is lifted. A direction with a Shape is
-// slow, stalls now and then, breaks connections, or stalls at large chunks.
+// because TCP would never deliver what follows a gap. A direction with a Shape
+// is slow, stalls now and then, breaks connections, or stalls at large chunks.
 //
 // # The binary
 //

@@ -53,10 +53,6 @@ func (n *Network) Cut(a, b string) { n.set(drop, direction{a, b}, direction{b, a
 // as it is.
 func (n *Network) CutOneWay(from, to string) { n.set(drop, direction{from, to}) }
 
-// Hold delays everything that from sends to to until a Heal. The bytes then
-// arrive late but complete, as after a long stop of the sender.
-func (n *Network) Hold(from, to string) { n.set(hold, direction{from, to}) }
-
 // Isolate cuts id off from all others, in both directions.
 func (n *Network) Isolate(id string) {
 	n.mu.Lock()

@@ -107,23 +107,6 @@ func TestCutHidesTheEnd(t *testing.T) {
 	}
 }
 
-// TestHoldDeliversLate: bytes that were sent during a hold arrive complete
-// after it.
-func TestHoldDeliversLate(t *testing.T) {
-	p := newPair(t)
-	p.network.Hold("a", "b")
-	send(t, p.a, "late")
-	_ = p.b.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	if _, err := p.fromA.ReadByte(); !isTimeout(err) {
-		t.Fatalf("b received %v during the hold, want nothing", err)
-	}
-	_ = p.b.SetReadDeadline(time.Now().Add(Step))
-	p.network.Heal()
-	receive(t, p.fromA, "late")
-	send(t, p.b, "still the same connection")
-	receive(t, p.fromB, "still the same connection")
-}
-
 // awaitLoss waits until the network has dropped bytes, or the end, of a
 // direction.
 func awaitLoss(t *testing.T, n *Network, d direction) {

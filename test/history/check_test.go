@@ -63,10 +63,7 @@ func closed(session string, edits ...edit) Attempt {
 	return attempt(Close, session, edits)
 }
 
-const (
-	ex = lockapi.Exclusive
-	sh = lockapi.Shared
-)
+const ex = lockapi.Exclusive
 
 var unknown, refused, nothing, goneAnswer, queued = came(Unknown), came(Refused), came(Nothing), came(Gone), came(Queued)
 

@@ -27,9 +27,6 @@ const (
 	MaxReach   = 1 << 20 // entries of all lists of groups of a principal or group; it also bounds the work of a change
 )
 
-// User returns the principal with a name.
-func User(name string) string { return userPrefix + name }
-
 // Group returns the form in which a list names a group.
 func Group(name string) string { return groupPrefix + name }
 

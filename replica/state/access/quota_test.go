@@ -95,7 +95,7 @@ func TestQuotasAreBounded(t *testing.T) {
 	p, empty := access.New(), access.New().Size()
 	for i := range access.MaxQuotas {
 		var err error
-		if p, err = p.PutQuota(&access.Quota{Of: access.User(fmt.Sprint(i))}); err != nil {
+		if p, err = p.PutQuota(&access.Quota{Of: fmt.Sprint("user:", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestQuotasAreBounded(t *testing.T) {
 		t.Error("no quota is dropped by a copy")
 	}
 	for i := range access.MaxQuotas {
-		p = p.DropQuota(access.User(fmt.Sprint(i)))
+		p = p.DropQuota(fmt.Sprint("user:", i))
 	}
 	if p.QuotaCount() != 0 || p.Size() != empty {
 		t.Errorf("%d quotas and %d bytes are left", p.QuotaCount(), p.Size())

@@ -4,9 +4,6 @@ package seed
 
 import _ "unsafe" // for go:linkname
 
-// Possible reports whether this program was built through package overlay.
-const Possible = true
-
 // Set makes the following bubbles of testing/synctest a function of n; 0 ends
 // that. Call it outside any bubble. It panics unless GOMAXPROCS is 1.
 //
