@@ -14,9 +14,9 @@ import (
 // position if the wait was just made, else 0.
 func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
 	a.o.mu.Lock()
-	a.claim.wait = seq
+	a.claim.wait = max(a.claim.wait, seq) // a later call may have waited since seq was found
 	for i := range a.with {
-		a.with[i].claim.wait = seq
+		a.with[i].claim.wait = max(a.with[i].claim.wait, seq)
 	}
 	a.o.mu.Unlock()
 	t := stoppedTimer()

@@ -664,3 +664,17 @@ func changeRows(t *testing.T) map[string]string {
 	}
 	return rows
 }
+
+// TestEndedOfficeChangesNoMember: the last entry of an office may still come, with an
+// earlier table of members. No change of that office may come before it.
+func TestEndedOfficeChangesNoMember(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		know(c)
+		n := c.office("r1")
+		o := openOffice(t, n)
+		o.end(errors.New("this replica hangs"))
+		code(t, n.master.table.Replace(t.Context(), o, &lockapi.ReplaceMember{ID: "r3", ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: newDirectory}}), lockapi.CodeNoMaster)
+		code(t, n.master.table.Remove(t.Context(), o, &lockapi.RemoveMember{ID: "r3", RemoveMemberRequest: lockapi.RemoveMemberRequest{Force: true}}), lockapi.CodeNoMaster)
+		wantChanges(t, c, 0)
+	})
+}

@@ -36,6 +36,9 @@ func (o *office) Put(op state.Operation) (state.Result, error) {
 	return o.propose(&Caller{}, op)
 }
 
+// Over reports whether the office has ended.
+func (o *office) Over() bool { return o.over.Load() }
+
 // ReadyFor raises the cell's level if an operation needs a higher one, so that
 // the first caller need not retry.
 func (o *office) ReadyFor(op state.Operation) error {
@@ -116,15 +119,15 @@ func (m *Master) AddMember(ctx context.Context, by *Caller, req *lockapi.AddMemb
 
 // RemoveMember removes a member with all directories of its name.
 func (m *Master) RemoveMember(ctx context.Context, by *Caller, req *lockapi.RemoveMember) (lockapi.MemberRemoved, error) {
-	return serve(m, by, func(*office) (lockapi.MemberRemoved, error) {
-		return lockapi.MemberRemoved{ID: req.ID, Removed: true}, m.table.Remove(ctx, req)
+	return serve(m, by, func(o *office) (lockapi.MemberRemoved, error) {
+		return lockapi.MemberRemoved{ID: req.ID, Removed: true}, m.table.Remove(ctx, o, req)
 	})
 }
 
 // ReplaceMember replaces a member's directory by another one.
 func (m *Master) ReplaceMember(ctx context.Context, by *Caller, req *lockapi.ReplaceMember) (lockapi.MemberChange, error) {
-	return serve(m, by, func(*office) (lockapi.MemberChange, error) {
-		return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.table.Replace(ctx, req)
+	return serve(m, by, func(o *office) (lockapi.MemberChange, error) {
+		return lockapi.MemberChange{ID: req.ID, Directory: req.Directory}, m.table.Replace(ctx, o, req)
 	})
 }
 

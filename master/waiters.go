@@ -108,7 +108,8 @@ func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
 		ws.notify(c, h)
 	}
 	if c != nil {
-		c.wait, c.queued = max(c.wait, w.Seq), false
+		c.queued = c.queued && w.Seq < c.wait // a call may have queued since, by a later state
+		c.wait = max(c.wait, w.Seq)
 		ws.wake(key, c)
 	}
 }
@@ -117,7 +118,7 @@ func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
 func (ws *waiters) withdrawn(w *state.Wait) {
 	key := waitKey(w)
 	if c := ws.claims[key]; c != nil {
-		c.queued = false
+		c.queued = c.queued && w.Seq < c.wait
 		ws.wake(key, c)
 	}
 }

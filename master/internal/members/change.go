@@ -22,14 +22,16 @@ const (
 
 // exclusively makes a change of the members while this master makes no other,
 // and then wakes the rounds to finish what is left. So the entries of two
-// changes do not mix, and a round does not undo a change under way.
-func (t *Table) exclusively(ctx context.Context, change func(context.Context) error) error {
+// changes do not mix, and a round does not undo a change under way. It makes none for
+// an office that is over: the last entry of that office may still come, and would
+// follow the change.
+func (t *Table) exclusively(ctx context.Context, o Office, change func(context.Context) error) error {
 	defer t.opts.Wake()
-	return t.quietly(ctx, change)
+	return t.quietly(ctx, o, change)
 }
 
 // quietly is exclusively without waking the rounds, for the rounds themselves.
-func (t *Table) quietly(ctx context.Context, change func(context.Context) error) error {
+func (t *Table) quietly(ctx context.Context, o Office, change func(context.Context) error) error {
 	select {
 	case t.turn <- struct{}{}:
 	case <-time.After(turnWait):
@@ -38,6 +40,9 @@ func (t *Table) quietly(ctx context.Context, change func(context.Context) error)
 		return errNoMaster("the call ended while it waited for another change of the members")
 	}
 	defer func() { <-t.turn }()
+	if o.Over() {
+		return errNoMaster("mastership was lost before the membership was changed")
+	}
 	ctx, cancel := context.WithTimeout(ctx, changeBound)
 	defer cancel()
 	return change(ctx)
@@ -101,7 +106,7 @@ func (t *Table) Add(ctx context.Context, o Office, req *lockapi.AddMember) error
 	if err := req.Validate(); err != nil {
 		return err
 	}
-	return t.exclusively(ctx, func(ctx context.Context) error {
+	return t.exclusively(ctx, o, func(ctx context.Context) error {
 		now, err := t.settled()
 		if err != nil {
 			return err
@@ -178,7 +183,7 @@ func (t *Table) find(ctx context.Context, id string) (seen View, place int, err 
 // over before it is removed itself: the error is no_master, and the caller must
 // ask the next master. If the request names a directory other than the member's
 // latest, the error is conflict.
-func (t *Table) Remove(ctx context.Context, req *lockapi.RemoveMember) error {
+func (t *Table) Remove(ctx context.Context, o Office, req *lockapi.RemoveMember) error {
 	seen, voter, err := t.find(ctx, req.ID)
 	if err != nil {
 		return err
@@ -191,7 +196,7 @@ func (t *Table) Remove(ctx context.Context, req *lockapi.RemoveMember) error {
 			return err
 		}
 	}
-	return t.exclusively(ctx, func(ctx context.Context) error { return t.drop(ctx, req.ID, "", seen.index) })
+	return t.exclusively(ctx, o, func(ctx context.Context) error { return t.drop(ctx, req.ID, "", seen.index) })
 }
 
 // drop removes all directories of a name; with but set, it removes only other
@@ -269,7 +274,7 @@ func (t *Table) Set(ctx context.Context, o Office, req *lockapi.SetMember) (lock
 			return none, err
 		}
 	}
-	if err := t.exclusively(ctx, func(ctx context.Context) error { return t.set(ctx, o, seen, place, req, demote) }); err != nil {
+	if err := t.exclusively(ctx, o, func(ctx context.Context) error { return t.set(ctx, o, seen, place, req, demote) }); err != nil {
 		return none, err
 	}
 	if seen, err = t.Ask(ctx); err != nil {
@@ -344,7 +349,7 @@ func halfway(err error) error {
 // present one, it stays. Any other pending directory is removed. If the request
 // names a directory to replace that is not the member's latest, the error is
 // conflict, unless the latest is the new one.
-func (t *Table) Replace(ctx context.Context, req *lockapi.ReplaceMember) error {
+func (t *Table) Replace(ctx context.Context, o Office, req *lockapi.ReplaceMember) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
@@ -357,14 +362,14 @@ func (t *Table) Replace(ctx context.Context, req *lockapi.ReplaceMember) error {
 	}
 	switch {
 	case seen.has(func(m member) bool { return m.ID == req.ID && m.Directory == req.Directory }):
-		return t.exclusively(ctx, func(ctx context.Context) error { return t.drop(ctx, req.ID, req.Directory, seen.index) })
+		return t.exclusively(ctx, o, func(ctx context.Context) error { return t.drop(ctx, req.ID, req.Directory, seen.index) })
 	case seen.has(func(m member) bool { return m.Directory == req.Directory }):
 		return lockapi.Errorf(lockapi.CodeConflict, "directory %s is another member's", req.Directory)
 	}
 	if err := seen.mayRemove(old); err != nil && !req.Force {
 		return err
 	}
-	return t.exclusively(ctx, func(ctx context.Context) error {
+	return t.exclusively(ctx, o, func(ctx context.Context) error {
 		return t.takeIn(ctx, seen, seen.members[old].Member, req.Directory)
 	})
 }

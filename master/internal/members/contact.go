@@ -71,7 +71,7 @@ func (a *Contact) gone(after time.Duration, v View) (old int, directory string, 
 
 // replaceGone replaces a member that is gone by a new directory, as an operator
 // would with Replace. It reports whether it did.
-func (t *Table) replaceGone(ctx context.Context, a *Contact, seen View) bool {
+func (t *Table) replaceGone(ctx context.Context, o Office, a *Contact, seen View) bool {
 	a.note(t.opts.Clock(), t.autoReplacePace()+2*AskTimeout, seen)
 	old, directory, ok := a.gone(t.opts.AutoReplace, seen)
 	if !ok {
@@ -80,7 +80,7 @@ func (t *Table) replaceGone(ctx context.Context, a *Contact, seen View) bool {
 	m := seen.members[old]
 	t.opts.Logger.Warn().Str("member", m.ID).Str("lost", m.Directory).Str("directory", directory).
 		Dur("unheard_ms", a.of(m.ID, seen)).Msg("auto-replace: a new directory replaces one that is gone")
-	return t.quietly(ctx, func(ctx context.Context) error { return t.takeIn(ctx, seen, m.Member, directory) }) == nil
+	return t.quietly(ctx, o, func(ctx context.Context) error { return t.takeIn(ctx, seen, m.Member, directory) }) == nil
 }
 
 // autoReplacePace returns the interval between polls for members that are gone.

@@ -40,7 +40,7 @@ const (
 // directory that never catches up blocks nothing.
 func (t *Table) Round(ctx context.Context, o Office, contact *Contact) time.Duration {
 	for {
-		if t.quietly(ctx, func(ctx context.Context) error { return t.settle(ctx, o) }) != nil || t.RaiseLevel(ctx, o) != nil {
+		if t.quietly(ctx, o, func(ctx context.Context) error { return t.settle(ctx, o) }) != nil || t.RaiseLevel(ctx, o) != nil {
 			return pace
 		}
 		now, err := t.membership()
@@ -55,13 +55,13 @@ func (t *Table) Round(ctx context.Context, o Office, contact *Contact) time.Dura
 		if err != nil {
 			return pace
 		}
-		if t.opts.AutoReplace > 0 && t.replaceGone(ctx, contact, seen) {
+		if t.opts.AutoReplace > 0 && t.replaceGone(ctx, o, contact, seen) {
 			continue
 		}
 		if !toVote {
 			return t.autoReplacePace()
 		}
-		if t.quietly(ctx, func(ctx context.Context) error { return t.takeStep(ctx, seen) }) != nil {
+		if t.quietly(ctx, o, func(ctx context.Context) error { return t.takeStep(ctx, seen) }) != nil {
 			return pace
 		}
 	}
