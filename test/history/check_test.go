@@ -1,6 +1,7 @@
 package history
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,10 @@ func closed(session string, edits ...edit) Attempt {
 	return attempt(Close, session, edits)
 }
 
-const ex = lockapi.Exclusive
+const (
+	ex = lockapi.Exclusive
+	sh = lockapi.Shared
+)
 
 var unknown, refused, nothing, goneAnswer, queued = came(Unknown), came(Refused), came(Nothing), came(Gone), came(Queued)
 
@@ -136,6 +140,7 @@ var broken = map[string]struct {
 	"a lock-delay ignored": {[]Attempt{open("A", ttl(1000), during(0, 1)), acquire("A/1", delaying(500), token(1), during(1, 2)),
 		look(func(a *Attempt) { a.State = lockapi.StateDelayed }, during(1100, 1101)), acquire("B/1", token(2), during(1498, 1499))}, "not possible for one lock"},
 	"a release of a wait without effect": {[]Attempt{acquire("A/1", waiting, came(NoEffect)), free("A/1")}, "not possible for one lock"},
+	"a grant before its request":         {[]Attempt{acquire("A/1", came(NoEffect)), look(sees("A/1", 1, ex)), acquire("A/1", token(1))}, "not possible for one lock"},
 	"a queue position without effect":    {[]Attempt{acquire("A/1", queueing, came(NoEffect)), free("A/1")}, "not possible for one lock"},
 	"valid after the release":            {[]Attempt{acquire("A/1", token(1)), free("A/1"), sequencer(token(1))}, "not possible for one lock"},
 	"not valid while held":               {[]Attempt{acquire("A/1", token(1)), sequencer(token(1), nothing)}, "not possible for one lock"},
@@ -166,12 +171,16 @@ func TestRightRecords(t *testing.T) {
 }
 
 // TestBrokenRecords: every kind of fault is found by the part of Check meant
-// for it.
+// for it, and can be drawn.
 func TestBrokenRecords(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "picture")
 	for name, c := range broken {
 		v := Check(dated(c.record), time.Minute)
 		if all := strings.Join(v.Problems, "; "); !strings.Contains(all, c.says) {
 			t.Errorf("%s: found %q, want %q", name, all, c.says)
+		}
+		if _, err := v.WritePictures(func(string) string { return file }); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +217,7 @@ var brokenFiles = map[string]struct {
 	"refused with another file":             {[]Attempt{put("x", x1), put("y", nil, absent, stopped(nil))}, "not possible for one cell's files"},
 	"deleted a missing file":                {[]Attempt{del(4)}, "not possible for one cell's files"},
 	"no effect reported, but there was one": {[]Attempt{put("x", nil, came(NoEffect)), get(x1, 1)}, "not possible for one cell's files"},
+	"seen before its request":               {[]Attempt{put("x", nil, key("k"), came(NoEffect)), get(x1, 1), put("x", nil, key("k"), came(Unknown))}, "not possible for one cell's files"},
 	"written twice":                         {[]Attempt{put("x", nil, key("k"), came(Unknown)), put("x", stat("/f", "x", 2, 1, 2), key("k")), get(x1, 1, during(0, 3))}, "one write has the revisions"},
 	"one key, two answers":                  {[]Attempt{put("x", x1, key("k")), put("x", nil, key("k"), stopped(nil))}, "one key has two answers"},
 	"one revision, two changes":             {[]Attempt{put("x", x1, during(0, 9)), put("y", stat("/g", "y", 1, 1, 1), during(0, 9))}, "belongs to two changes"},
@@ -260,10 +262,14 @@ func TestRightFiles(t *testing.T) {
 // TestBrokenFiles: every kind of fault is found by the part of Check meant for
 // it.
 func TestBrokenFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "picture")
 	for name, c := range brokenFiles {
 		v := Check(dated(c.record), time.Minute)
 		if all := strings.Join(v.Problems, "; "); !strings.Contains(all, c.says) {
 			t.Errorf("%s: found %q, want %q", name, all, c.says)
+		}
+		if _, err := v.WritePictures(func(string) string { return file }); err != nil {
+			t.Error(err)
 		}
 	}
 }

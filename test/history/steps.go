@@ -217,8 +217,10 @@ func (b *builder) finish() []porcupine.Operation {
 }
 
 // finish adds the end of a record after all its steps, and gives each session a
-// row of its own in the picture.
+// row of its own in the picture. It drops effects that an answer showed before
+// their request: that answer does not fit without them.
 func finish(ops []porcupine.Operation, theEnd any, sessionOf func(input any) string) []porcupine.Operation {
+	ops = slices.DeleteFunc(ops, func(op porcupine.Operation) bool { return op.Return < op.Call })
 	last := int64(0)
 	rows := map[string]int{}
 	for i := range ops {

@@ -60,7 +60,7 @@ func Names() map[string]string {
 type Options struct {
 	Cell   *cell.Cell
 	Seed   uint64
-	Faults []string  // by name; empty: all that fit
+	Faults []string  // by name; empty: each that fits
 	Log    io.Writer // one line for each begin and end
 	Now    func() time.Duration
 	// Present and Before are the stoutd of two releases; both are empty if

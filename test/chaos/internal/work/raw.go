@@ -173,8 +173,8 @@ func (g *grants) ended(sequencer string, lasted time.Duration) {
 	g.last = append(g.last[max(0, len(g.last)+1-keptGrants):], sequencer)
 }
 
-// route returns the route that checks one of the sequencers, or def if there is
-// none yet.
+// route returns the route that checks one of the sequencers, or def before the
+// first of them.
 func (g *grants) route(r *rand.Rand, def string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
