@@ -36,8 +36,8 @@ func (o *office) Put(op state.Operation) (state.Result, error) {
 	return o.propose(&Caller{}, op)
 }
 
-// Over reports whether the office has ended.
-func (o *office) Over() bool { return o.over.Load() }
+// Ended reports whether the office has ended.
+func (o *office) Ended() bool { return o.ended.Load() }
 
 // ReadyFor raises the cell's level if an operation needs a higher one, so that
 // the first caller need not retry.

@@ -40,7 +40,7 @@ func (t *Table) quietly(ctx context.Context, o Office, change func(context.Conte
 		return errNoMaster("the call ended while it waited for another change of the members")
 	}
 	defer func() { <-t.turn }()
-	if o.Over() {
+	if o.Ended() {
 		return errNoMaster("mastership was lost before the membership was changed")
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeBound)

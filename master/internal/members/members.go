@@ -46,8 +46,8 @@ type Office interface {
 	Put(state.Operation) (state.Result, error)
 	// ReadyFor raises the cell's level if an operation needs a higher one.
 	ReadyFor(state.Operation) error
-	// Over reports whether the office has ended.
-	Over() bool
+	// Ended reports whether the office has ended.
+	Ended() bool
 }
 
 // Options configure a Table. All are required, except for AutoReplace.
