@@ -37,7 +37,7 @@ func (o *office) Put(op state.Operation) (state.Result, error) {
 }
 
 // Ended reports whether the office has ended.
-func (o *office) Ended() bool { return o.ended.Load() }
+func (o *office) Ended() bool { return o.isOver.Load() }
 
 // ReadyFor raises the cell's level if an operation needs a higher one, so that
 // the first caller need not retry.

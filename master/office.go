@@ -41,7 +41,7 @@ type office struct {
 	rechecking rechecking
 
 	endOnce sync.Once
-	ended   atomic.Bool   // the office has ended, or is about to
+	isOver  atomic.Bool   // the office has ended, or is about to
 	done    chan struct{} // closed when the office has ended
 }
 
@@ -177,7 +177,7 @@ func (o *office) changed(c state.Change, now time.Duration) {
 // end with outcome_unknown.
 func (o *office) end(why error) {
 	o.endOnce.Do(func() {
-		o.ended.Store(true) // before any call of the office ends
+		o.isOver.Store(true) // before any call of the office ends
 		o.lease.Drop()
 		o.batcher.Close(why)
 		close(o.done)

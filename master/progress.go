@@ -33,23 +33,13 @@ func (m *Master) lookForHangs(term time.Duration) {
 		return
 	}
 	o := m.watched.Swap(nil)
-	if o == nil || o.ended() {
+	if o == nil || o.Ended() {
 		return
 	}
 	m.hanging.Store(h)
 	m.vitals.resignedFor(h.Step)
 	o.lease.Drop()
 	go o.end(h) // which may hang as well
-}
-
-// ended reports whether the office has ended.
-func (o *office) ended() bool {
-	select {
-	case <-o.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // Hangs returns an error while a step hangs that ended this replica's office,
