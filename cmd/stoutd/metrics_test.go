@@ -79,7 +79,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(shown)) {
 		if documented[name] != shown[name] {
-			t.Errorf("%s is documented as %q and shown as %q", name, documented[name], shown[name])
+			t.Errorf("docs/metrics.md has %s as %q, and it is shown as %q", name, documented[name], shown[name])
 		}
 	}
 	for _, name := range mentioned.FindAllString(string(doc), -1) {

@@ -245,7 +245,8 @@ func TestLostAnswersUnderAKey(t *testing.T) {
 	}
 	// The refusal of the next attempt is passed on only if it settles the first
 	// one.
-	master, replica := startPair(t, nil)
+	master, hasty := startPair(t, nil)
+	calm := startReplica(t, master.url, patient)
 	for _, code := range lockapi.Codes() {
 		refuse := func(context.Context, string) error { return lockapi.Errorf(code, "x") }
 		want := lockapi.CodeOutcomeUnknown
@@ -253,6 +254,10 @@ func TestLostAnswersUnderAKey(t *testing.T) {
 			want = code
 		}
 		retried := code == lockapi.CodeNoMaster || code == lockapi.CodeNotMaster || code == lockapi.CodeOutcomeUnknown
+		replica := calm
+		if retried {
+			replica = hasty // no attempt succeeds
+		}
 		for i, c := range calls {
 			if retried && i > 0 {
 				continue // takes a while
