@@ -66,7 +66,7 @@ func (o Overlay) command(ctx context.Context, root string, args ...string) error
 	}
 	cmd := exec.CommandContext(ctx, "go", append(with, args[1:]...)...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "PWD="+root) // the overlay has these names, also through a symbolic link
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, said)
 	}
