@@ -67,6 +67,7 @@ func (h *historyReader) reads(ctx context.Context) {
 		return
 	}
 	h.w.oracle.recounted(at.id, asks, limit, &got)
+	h.w.oracle.keepsEvents(p, got.Oldest)
 	if got.Revision < p.recounted {
 		h.w.fail("%s returns the history of %s up to revision %d; earlier it returned one up to %d", at.id, asks, got.Revision, p.recounted)
 	}

@@ -128,6 +128,7 @@ type process struct {
 	level    uint64 // the highest level of its release
 
 	recounted uint64 // the last revision of its histories
+	restored  uint64 // last entry of the latest snapshot that it has read
 }
 
 // start starts the machine's process.

@@ -1,6 +1,7 @@
 package simcell
 
 import (
+	"io"
 	"runtime"
 	"time"
 
@@ -104,6 +105,15 @@ func (s watchedSnapshots) Create(version raft.SnapshotVersion, index, term uint6
 	}
 	s.d.begun = max(s.d.begun, index)
 	return watchedSink{sink, s.d, ending{index, conf}}, nil
+}
+
+// Open records that the process reads a snapshot, to restore it or to send it.
+func (s watchedSnapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, content, err := s.SnapshotStore.Open(id)
+	if err == nil {
+		s.d.p.restored = max(s.d.p.restored, meta.Index)
+	}
+	return meta, content, err
 }
 
 type watchedSink struct {

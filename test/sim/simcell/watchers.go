@@ -107,6 +107,21 @@ func (o *oracle) skipped(w *watcher, at lockapi.Compacted) {
 	o.reported = max(o.reported, o.revisions.events[at.Revision].index)
 }
 
+// keepsEvents checks that a replica has all events after a revision that it has
+// to keep: the latest ones since it restored a snapshot or started, up to their
+// configured number. No run has as many as the bound on their bytes allows.
+func (o *oracle) keepsEvents(p *process, oldest uint64) {
+	o.look()
+	if p.restored >= uint64(len(o.history)) {
+		return // it has not applied that snapshot yet
+	}
+	o.w.stats.check("kept events")
+	began, has := o.before(p.restored).Revision, p.replica.State().Revision
+	if oldest > max(began, has-min(has, uint64(o.w.profile.events))) {
+		o.w.fail("%s keeps no events up to revision %d; it is at %d, has had all since %d, and is to keep %d", p.m.id, oldest, has, began, o.w.profile.events)
+	}
+}
+
 // reportedRevision returns the latest reported revision.
 func (o *oracle) reportedRevision() uint64 {
 	for r := o.revisions.revision(); r > 0; r-- {
@@ -154,8 +169,13 @@ func (u *user) polls(ctx context.Context) {
 	route := fmt.Sprintf("%s?after=%d&limit=%d&wait_ms=%d%s", lockapi.RouteEvents, w.after, limit, u.rng.IntN(2)*u.rng.IntN(3000), w.asked.query())
 	var got lockapi.EventList
 	m := message{method: http.MethodGet, route: route, out: &got}
-	err := u.send(ctx, 10*time.Second, u.anyone(), m)
+	at := u.w.machine(u.anyone())
+	p := at.process
+	err := u.send(ctx, 10*time.Second, at.id, m)
 	if e := refusal(err); e != nil && e.Code == lockapi.CodeCompacted {
+		if at.process == p {
+			u.w.oracle.keepsEvents(p, e.Compacted.Oldest)
+		}
 		u.w.oracle.skipped(w, e.Compacted)
 		u.polled = w.after
 	}
