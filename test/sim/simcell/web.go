@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -173,6 +174,9 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		e.w.oracle.unblocks(p, query, out.Code, out.Header())
 		if !p.dead() {
 			e.w.oracle.ownAnswer(p, q, began, out.ResponseRecorder)
+			if out.Code == http.StatusInternalServerError && strings.Contains(out.Body.String(), "failed to handle the call") {
+				e.w.fail("%s answers %s %s with: %s", p.m.id, q.Method, q.URL, out.Body)
+			}
 		}
 		for _, who := range claims {
 			e.w.calling[who]--
