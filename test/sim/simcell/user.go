@@ -201,7 +201,13 @@ func (u *user) pause() time.Duration {
 
 // isServed reports whether the faults are over and the user has got all its
 // locks since.
-func (u *user) isServed() bool { return u.w.quiet && len(u.served) == len(wants) }
+func (u *user) isServed() bool {
+	all := len(wants)
+	if u.w.profile.keys {
+		all++ // lastKey
+	}
+	return u.w.quiet && len(u.served) == all
+}
 
 // userActions are a user's actions while there are faults.
 var userActions = []struct {
@@ -240,6 +246,10 @@ func (u *user) one(ctx context.Context, s *client.Session) {
 			return
 		}
 		userActions[weighed(u.rng, u.w.profile.work)].do(u, ctx, s)
+		return
+	}
+	if u.w.profile.keys && !u.served[lastKey] {
+		u.locksKey(ctx, s.ID(), lastKey)
 		return
 	}
 	l := u.anyWant()
