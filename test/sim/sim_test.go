@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -51,8 +53,25 @@ func TestSeedsRunClean(t *testing.T) {
 	err := s.runSeeds(t.Context())
 	t.Log(out.String())
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
+	if !strings.Contains(out.String(), fmt.Sprintf("%d seeds, ", s.seeds+s.fresh)) {
+		t.Errorf("not all of %d seeds ran", s.seeds+s.fresh)
+	}
+	for _, name := range mainChecks {
+		if !regexp.MustCompile("[:,] " + name + " [1-9]").MatchString(out.String()) {
+			t.Errorf("no run had the check %q", name)
+		}
+	}
+}
+
+// mainChecks are checks that every set of runs has.
+var mainChecks = []string{
+	"applied state", "model", "transition", "lease", "expiry", "every user gets every lock",
+	"reported grant", "reported release", "reported obstacle", "read", "session read", "former sequencer",
+	"reported write", "reported condition", "reported deletion", "read at a revision", "received event", "kept events",
+	"grant of a key", "reported change of a key", "read of a key", "blocking query",
+	"permitted answer", "refused permission", "reported history", "configuration", "power lost",
 }
 
 // TestSameSeedSameRun: a seed makes the same run in a row of seeds and beside
