@@ -263,25 +263,25 @@ func TestHeavyDeletionsGoAPartAtATime(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		know(c)
 		pass(time.Minute) // until the cell's level is raised
-		const size = mostEnding * 3 / 8
+		const size = mostEnding * 5 / 8
 		var all sync.WaitGroup
-		session := newSession(t, m, time.Minute)
-		for _, dir := range []string{"/ends/", "/files/", "/keys/"} {
-			for k := range size {
+		sessions := []string{newSession(t, m, time.Minute), newSession(t, m, time.Minute)}
+		for k := range size {
+			for i, dir := range []string{"/ends/", "/other/", "/files/", "/keys/"} {
 				all.Go(func() {
 					w := &lockapi.WriteFile{Path: fmt.Sprint(dir, k)}
-					if dir == "/ends/" {
-						w.Session, w.Ephemeral = session, new(true)
+					if i < len(sessions) {
+						w.Session, w.Ephemeral = sessions[i], new(true)
 					}
 					must(t, second(m.WriteFile(t.Context(), &Caller{}, w)))
 				})
 			}
 		}
 		all.Wait()
-		all.Go(func() { must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: session})) })
-		all.Go(func() {
-			must(t, second(m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Prefix: "/files/"})))
-		})
+		for _, id := range sessions {
+			all.Go(func() { must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id})) })
+		}
+		all.Go(func() { must(t, second(m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Prefix: "/files/"}))) })
 		all.Go(func() {
 			tree := lockapi.KeyOperation{Verb: lockapi.KeyDeleteTree, Path: "/keys/"}
 			must(t, second(m.ChangeKeys(t.Context(), &Caller{}, &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{tree}})))
@@ -291,19 +291,21 @@ func TestHeavyDeletionsGoAPartAtATime(t *testing.T) {
 			t.Fatalf("%d files are left", left)
 		}
 		for _, b := range n.sent() {
-			heavy := 0
+			ends, deletions := 0, 0
 			for _, c := range b.Commands {
 				switch op := c.Operation.(type) {
-				case *state.CloseSession, *state.ChangeKeys:
-					heavy++
+				case *state.CloseSession:
+					ends++
+				case *state.ChangeKeys:
+					deletions++
 				case *state.Transaction:
 					if _, below := op.Then[0].(*state.DeleteBelow); below {
-						heavy++
+						deletions++
 					}
 				}
 			}
-			if heavy > 2 { // each has 3/8 of the bound
-				t.Errorf("one entry has %d of the deletions", heavy)
+			if ends > 1 || deletions > 1 {
+				t.Errorf("one entry has %d ends of sessions and %d deletions", ends, deletions)
 			}
 		}
 	})
