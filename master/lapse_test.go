@@ -263,29 +263,39 @@ func TestHeavyDeletionsGoAPartAtATime(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
 		know(c)
 		pass(time.Minute) // until the cell's level is raised
-		const size = mostEnding * 5 / 8
-		var all sync.WaitGroup
-		sessions := []string{newSession(t, m, time.Minute), newSession(t, m, time.Minute)}
-		for k := range size {
-			for i, dir := range []string{"/ends/", "/other/", "/files/", "/keys/"} {
-				all.Go(func() {
-					w := &lockapi.WriteFile{Path: fmt.Sprint(dir, k)}
-					if i < len(sessions) {
-						w.Session, w.Ephemeral = sessions[i], new(true)
+		const each = 4    // of a kind: more than there are entries under way
+		var heavy []func()
+		fill := func(dir, session string) {
+			for k := 0; k <= mostEnding/2; k += 100 {
+				req := lockapi.Transaction{Session: session}
+				for i := range 100 {
+					w := &lockapi.WriteOperation{Path: fmt.Sprint(dir, k+i), Content: new("")}
+					if session != "" {
+						w.Ephemeral = new(true)
 					}
-					must(t, second(m.WriteFile(t.Context(), &Caller{}, w)))
-				})
+					req.Then = append(req.Then, lockapi.Operation{Put: w})
+				}
+				must(t, second(m.Transact(t.Context(), &Caller{}, &lockapi.Transact{Transaction: req})))
 			}
 		}
-		all.Wait()
-		for _, id := range sessions {
-			all.Go(func() { must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id})) })
+		for i := range each {
+			id := newSession(t, m, time.Minute)
+			fill(fmt.Sprintf("/ends/%d/", i), id)
+			fill(fmt.Sprintf("/files/%d/", i), "")
+			heavy = append(heavy, func() { must(t, m.CloseSession(t.Context(), &Caller{}, &lockapi.CloseSession{Session: id})) }, func() {
+				dir := fmt.Sprintf("/files/%d/", i)
+				if i%2 == 0 {
+					must(t, second(m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Prefix: dir})))
+					return
+				}
+				tree := lockapi.KeyOperation{Verb: lockapi.KeyDeleteTree, Path: dir}
+				must(t, second(m.ChangeKeys(t.Context(), &Caller{}, &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{tree}})))
+			})
 		}
-		all.Go(func() { must(t, second(m.DeleteFiles(t.Context(), &Caller{}, &lockapi.DeleteFiles{Prefix: "/files/"}))) })
-		all.Go(func() {
-			tree := lockapi.KeyOperation{Verb: lockapi.KeyDeleteTree, Path: "/keys/"}
-			must(t, second(m.ChangeKeys(t.Context(), &Caller{}, &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{tree}})))
-		})
+		var all sync.WaitGroup
+		for _, f := range heavy {
+			all.Go(f)
+		}
 		all.Wait()
 		if left := n.State().FileCount(); left != 0 {
 			t.Fatalf("%d files are left", left)
