@@ -20,10 +20,12 @@
 // # Faults
 //
 // KillMaster and IsolateMaster make another replica take over. Stop and Start
-// end and start the process of one replica. Depose leaves the cell without a
-// master until Elect. ExpireSession and ReleaseByForce revoke a program's
-// locks. Cut, Lose and LoseAnswers disturb the network of one client until
-// Mend. Delay slows that of all clients until it is set to 0.
+// end and start the process of one replica. A process that starts keeps no
+// earlier events, as after a snapshot, so a watcher that is behind may get
+// Compacted. Depose leaves the cell without a master until Elect. ExpireSession
+// and ReleaseByForce revoke a program's locks. Cut, Lose and LoseAnswers
+// disturb the network of one client until Mend. Delay slows that of all clients
+// until it is set to 0.
 //
 // The members of the cell and their URLs are fixed: calls that change them are
 // refused.

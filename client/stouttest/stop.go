@@ -30,6 +30,7 @@ func (c *Cell) Start(id string) {
 	if r.running() != nil {
 		return
 	}
+	r.node.Restart()
 	r.begin()
 	c.log.Cut(r.node, false)
 	if c.master() == nil && c.majority() {

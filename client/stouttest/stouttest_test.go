@@ -273,6 +273,23 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// TestEventsEndWithTheProcess: a replica that was started again does not have
+// the events of its former process.
+func TestEventsEndWithTheProcess(t *testing.T) {
+	inCell(t, 1, func(t *testing.T, cell *stouttest.Cell) {
+		if _, err := cell.Client().Create(t.Context(), "/a", nil); err != nil {
+			t.Fatal(err)
+		}
+		cell.KillMaster()
+		for e, err := range cell.Client().Watch(t.Context(), 0) {
+			if err != nil || e.Compacted == nil {
+				t.Errorf("%v, %v", e, err)
+			}
+			break
+		}
+	})
+}
+
 // TestRealTime: a cell also works outside a bubble and without a test, and its
 // end leaves no goroutine behind.
 func TestRealTime(t *testing.T) {

@@ -223,6 +223,15 @@ func (n *Node) State() *state.State {
 // Events returns the ring of the latest events applied here.
 func (n *Node) Events() *events.Ring { return n.ring }
 
+// Restart drops all events, as a new process does that restores a snapshot of
+// the present state.
+func (n *Node) Restart() {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.ring.Restore(n.state.Revision)
+	n.ring.Publish()
+}
+
 // PromisedBefore returns the instant from which a master of that raft term
 // waits.
 func (n *Node) PromisedBefore(term uint64) time.Duration { return n.promises.Before(term) }
