@@ -110,20 +110,38 @@ func (p program) run(ctx context.Context, j job) (simcell.Report, string, error)
 		return simcell.Report{}, "", ctx.Err()
 	}
 	report, story, found := split(said.Bytes())
+	all := complaint.String() + said.String()
 	var exit *exec.ExitError
 	switch {
 	case err != nil && !errors.As(err, &exit):
 		return report, story, err
+	case err != nil && ctx.Err() == nil && hostFault(exit, all) != "":
+		return report, story, fmt.Errorf("the process of seed %d died by a fault of the host: %s", lastSeed(complaint.Bytes()), hostFault(exit, all))
 	case found && (err == nil) == (report.Failure == nil):
 		return report, story, nil
 	}
 	// It died without a report: the product or the simulator panicked.
-	why := "the process died: " + gist(complaint.String()+said.String())
+	why := "the process died: " + gist(all)
 	if ctx.Err() != nil {
 		why = errHung.Error()
 	}
 	report.Failure = &simcell.Failure{Seed: lastSeed(complaint.Bytes()), What: why}
-	return report, complaint.String() + said.String(), nil
+	return report, all, nil
+}
+
+// hostFault returns the fault of the host that ended a process, or "": a full
+// disk, or a signal, as the kernel sends when memory runs out. The product has
+// no part in them: the Go runtime turns its own faults into an exit.
+func hostFault(exit *exec.ExitError, said string) string {
+	for _, text := range []string{syscall.ENOSPC.Error(), "[signal SIGBUS"} {
+		if strings.Contains(said, text) {
+			return text
+		}
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return status.Signal().String()
+	}
+	return ""
 }
 
 // scratch creates a directory for the simulated disks, in memory if the system

@@ -96,3 +96,22 @@ func TestHungOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestFaultOfTheHost: a process that the host ends has found nothing.
+func TestFaultOfTheHost(t *testing.T) {
+	for script, host := range map[string]bool{
+		"kill -9 $$": true,
+		`echo '{"failure":{"what":"replica r1 ends by itself: no space left on device"}}'; exit 1`: true,
+		"echo '[signal SIGBUS: bus error code=0x2]' >&2; exit 2":                                   true,
+		"echo 'panic: a fault of the product' >&2; exit 2":                                         false,
+	} {
+		p := program{path: filepath.Join(t.TempDir(), "world.test")}
+		if err := os.WriteFile(p.path, []byte("#!/bin/sh\necho seed 7 >&2\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		report, _, err := p.run(t.Context(), job{seed: 7, seeds: 1})
+		if (err != nil) != host || !host && report.Failure == nil {
+			t.Errorf("%s: %+v, %v", script, report.Failure, err)
+		}
+	}
+}
