@@ -30,7 +30,7 @@ func (c *Cell) Start(id string) {
 	if r.running() != nil {
 		return
 	}
-	r.node.Restart()
+	r.node.Restore()
 	r.begin()
 	c.log.Cut(r.node, false)
 	if c.master() == nil && c.majority() {

@@ -223,9 +223,9 @@ func (n *Node) State() *state.State {
 // Events returns the ring of the latest events applied here.
 func (n *Node) Events() *events.Ring { return n.ring }
 
-// Restart drops all events, as a new process does that restores a snapshot of
+// Restore drops all events, as a new process does that restores a snapshot of
 // the present state.
-func (n *Node) Restart() {
+func (n *Node) Restore() {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	n.ring.Restore(n.state.Revision)

@@ -107,8 +107,8 @@ func (o *oracle) deletedAt(who string, floor uint64, at string, revision uint64)
 }
 
 // deletedBelow checks the answer to a deletion of the n files below a directory:
-// the last revisions up to that one deleted them, and no others were there. With
-// n = 0 there were none at some moment since the call began.
+// the last n revisions up to that one deleted them, and the directory had no
+// others. With n = 0 it had no files at some moment since the call began.
 func (o *oracle) deletedBelow(who string, floor uint64, dir string, n int, revision uint64) {
 	o.look()
 	o.w.stats.check("reported deletion of a directory")
