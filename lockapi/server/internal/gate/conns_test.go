@@ -38,3 +38,30 @@ func TestMakingWayBeginsNoCall(t *testing.T) {
 		}
 	})
 }
+
+// caller is a caller by its principal.
+type caller string
+
+func (c caller) Principal(Names) string { return string(c) }
+func (c caller) Source() Source         { return Source{} }
+
+// TestDelayedRefusalFreesNoOtherPlace: a call with a delayed refusal has only its
+// connection, and no place among the watches or the forwarded calls.
+func TestDelayedRefusalFreesNoOtherPlace(t *testing.T) {
+	p := NewConns(10)
+	for range 3 {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		p.admit()
+		c := &conn{netConn: netConn{theirs}, conns: p}
+		p.working.link(c)
+		c.waiting.Store(&Call{Of: caller("user:a"), Refused: true})
+	}
+	newcomer := &Call{Of: caller("user:b")}
+	if p.Yield(newcomer, CallsOnly) || p.Yield(newcomer, WatchesOnly) {
+		t.Error("it makes way for a place that it does not have")
+	}
+	if !p.Yield(newcomer, anyCall) {
+		t.Error("it does not give up its connection")
+	}
+}
