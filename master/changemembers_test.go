@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/internal/testrun"
@@ -666,15 +667,24 @@ func changeRows(t *testing.T) map[string]string {
 }
 
 // TestEndedOfficeChangesNoMember: the last entry of an office may still come, with an
-// earlier table of members. No change of that office may come before it.
+// earlier table of members. No change of that office may come before it, also while
+// the closing entry of a resigning office hangs.
 func TestEndedOfficeChangesNoMember(t *testing.T) {
-	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
-		know(c)
-		n := c.office("r1")
-		o := openOffice(t, n)
-		o.end(errors.New("this replica hangs"))
-		code(t, n.master.table.Replace(t.Context(), o, &lockapi.ReplaceMember{ID: "r3", ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: newDirectory}}), lockapi.CodeNoMaster)
-		code(t, n.master.table.Remove(t.Context(), o, &lockapi.RemoveMember{ID: "r3", RemoveMemberRequest: lockapi.RemoveMemberRequest{Force: true}}), lockapi.CodeNoMaster)
-		wantChanges(t, c, 0)
-	})
+	for _, resigns := range []bool{false, true} {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			know(c)
+			n := c.office("r1")
+			o := openOffice(t, n)
+			if resigns {
+				c.cutOff("r1", true)
+				go o.resign(t.Context(), time.Second, errors.New("handed over"))
+				synctest.Wait()
+			} else {
+				o.end(errors.New("this replica hangs"))
+			}
+			code(t, n.master.table.Replace(t.Context(), o, &lockapi.ReplaceMember{ID: "r3", ReplaceMemberRequest: lockapi.ReplaceMemberRequest{Directory: newDirectory}}), lockapi.CodeNoMaster)
+			code(t, n.master.table.Remove(t.Context(), o, &lockapi.RemoveMember{ID: "r3", RemoveMemberRequest: lockapi.RemoveMemberRequest{Force: true}}), lockapi.CodeNoMaster)
+			wantChanges(t, c, 0)
+		})
+	}
 }

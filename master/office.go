@@ -199,6 +199,7 @@ func (o *office) resign(ctx context.Context, patience time.Duration, why error) 
 	draining, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_ = o.batcher.Drain(draining, why)
+	o.isOver.Store(true) // as in end
 	o.batcher.Close(why)
 	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -33,8 +33,13 @@ func (m *Master) lookForHangs(term time.Duration) {
 		return
 	}
 	o := m.watched.Swap(nil)
-	if o == nil || o.Ended() {
+	if o == nil {
 		return
+	}
+	select {
+	case <-o.done:
+		return
+	default:
 	}
 	m.hanging.Store(h)
 	m.vitals.resignedFor(h.Step)

@@ -18,15 +18,17 @@ func (u *user) rank(p pair) int {
 	return n
 }
 
-// ranked records a request. A master drops its priority while the cell has
-// members of a release that does not know priorities.
+// ranked records a request. A master drops its priority while the cell, as far as
+// its own state shows, has members of a release that does not know priorities.
 func (o *oracle) ranked(p pair, priority int) {
 	if o.ranks[p] == nil {
 		o.ranks[p] = map[int]bool{}
 	}
 	o.ranks[p][priority] = true
-	if !o.latest().QueuesByPriority() {
-		o.ranks[p][0] = true
+	for _, m := range o.w.machines {
+		if now := m.process; now != nil && now.replica != nil && !now.replica.State().QueuesByPriority() {
+			o.ranks[p][0] = true
+		}
 	}
 }
 
