@@ -675,6 +675,7 @@ func TestEndedOfficeChangesNoMember(t *testing.T) {
 			know(c)
 			n := c.office("r1")
 			o := openOffice(t, n)
+			pass(time.Second) // the first round of keepMembers has had its turn
 			if resigns {
 				c.cutOff("r1", true)
 				go o.resign(t.Context(), time.Second, errors.New("handed over"))

@@ -74,17 +74,13 @@ func (h *deadlineHeap) Pop() any {
 // do not expire, and calls are not answered, during that time.
 const lapseRecheck = 20 * time.Millisecond
 
-// deadlineRecheck bounds the wait for a deadline. A timer does not run while the
-// machine sleeps; the clock does.
-const deadlineRecheck = time.Second
-
 // keepDeadlines handles deadlines as they become due. Timers only wake it; the
 // clock decides what is due.
 func (o *office) keepDeadlines() {
 	t := stoppedTimer()
 	defer t.Stop()
 	for {
-		t.Reset(min(o.meetDeadlines(), deadlineRecheck))
+		t.Reset(o.meetDeadlines())
 		select {
 		case <-o.done:
 			return
