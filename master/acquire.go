@@ -266,11 +266,12 @@ func (a *acquire) answerSet(holds []*state.Hold) (lockapi.Grant, error) {
 func (a *acquire) markDelivered(h *state.Hold) { a.registered.markDelivered(a.o, h) }
 
 // markGrantDelivered is markDelivered for each lock of a grant: all locks of a set
-// have one number.
+// have one number. A grant that is an event needs no mark: it is not withdrawn, and
+// the mark would suppress the event.
 func (a *acquire) markGrantDelivered(g *state.Hold) {
 	s := a.o.log.State()
 	mark := func(r *registered) {
-		if h, _ := r.key.in(s); h != nil && h.WaitSeq == g.WaitSeq {
+		if h, _ := r.key.in(s); h != nil && h.WaitSeq == g.WaitSeq && h.EventSeq == 0 {
 			r.markDelivered(a.o, h)
 		}
 	}

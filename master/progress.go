@@ -77,7 +77,7 @@ func (m *Master) tryAll(step *progress.Step) {
 	if o == nil {
 		return
 	}
-	for _, mu := range []sync.Locker{&o.mu, o.quotas.Mutex(), &o.endings.mu, &o.turns.mu, o.batcher.Mutex()} {
+	for _, mu := range []sync.Locker{&o.mu, o.quotas.Mutex(), &o.endings.mu, &o.deletions.mu, &o.turns.mu, o.batcher.Mutex()} {
 		mu.Lock()
 		mu.Unlock() //lint:ignore SA2001 only the locking matters
 	}

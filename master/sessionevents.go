@@ -44,11 +44,14 @@ var lossReasons = map[state.LossReason]string{
 	state.LostByTransaction: lockapi.ReasonReplaced,
 }
 
-// mostEvents bounds the lost holds and ended waits that the office keeps for a
-// session; the oldest go first. Grants are bounded by the quota of holds. A client
-// may lose more than a successor reports (state.MostLosses), but one that
-// acknowledges nothing does not fill the memory.
-const mostEvents = 8 * state.MostLosses
+// The office keeps the latest events of a session up to these numbers, so that one
+// that acknowledges nothing does not fill the memory. Grants are bounded by the quota
+// of holds. A client may lose more than a successor reports (state.MostLosses). One
+// change of the rules may end all waits of a session at once.
+const (
+	mostLosses    = 8 * state.MostLosses
+	mostWithdrawn = 1 << 14
+)
 
 // add reports whether the event is new.
 func (es *sessionEvents) add(e sessionEvent) bool {
@@ -57,23 +60,28 @@ func (es *sessionEvents) add(e sessionEvent) bool {
 		return false
 	}
 	*es = slices.Insert(*es, i, e)
-	if e.hold == nil && len(*es) > mostEvents {
-		es.trim()
+	switch {
+	case e.loss != nil:
+		es.trim(mostLosses, func(e sessionEvent) bool { return e.loss != nil })
+	case e.wait != nil:
+		es.trim(mostWithdrawn, func(e sessionEvent) bool { return e.wait != nil })
 	}
 	return true
 }
 
-// trim drops the oldest event that is no grant, if there are too many.
-func (es *sessionEvents) trim() {
-	ended, oldest := 0, -1
-	for i, e := range *es {
-		if e.hold == nil {
-			if ended++; oldest < 0 {
-				oldest = i
-			}
+// trim drops the oldest event of a kind if there are more than most.
+func (es *sessionEvents) trim(most int, kind func(sessionEvent) bool) {
+	if len(*es) <= most {
+		return
+	}
+	n := 0
+	for _, e := range *es {
+		if kind(e) {
+			n++
 		}
 	}
-	if ended > mostEvents {
+	if n > most {
+		oldest := slices.IndexFunc(*es, kind)
 		*es = slices.Delete(*es, oldest, oldest+1)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // alive measures how long a session lives from now on, to a hundredth of a
@@ -481,7 +482,7 @@ func TestLossComesAgainUntilAcknowledged(t *testing.T) {
 }
 
 // TestLossesThatNobodyAcknowledges: an office keeps a bounded number of them, the
-// latest, and every grant.
+// latest, and every other event.
 func TestLossesThatNobodyAcknowledges(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, c *fakeCell) {
 		know(c)
@@ -491,16 +492,29 @@ func TestLossesThatNobodyAcknowledges(t *testing.T) {
 		must(t, second(acquireLock(t, m, "/b", want(a, queueing))))
 		releaseLock(t, m, "/b", b)
 		var last uint64
-		for range mostEvents + 10 {
+		for range mostLosses + 10 {
 			last = mustHold(t, m, "/a", want(a)).Token
 			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Forced: true})))
 		}
 		k, err := keepalive1(m, a, 0, 0)
 		must(t, err)
-		if n := len(k.Events); n != mostEvents+1 || k.Events[0].Type != lockapi.EventLockGranted || k.Events[n-1].Token != last {
+		if n := len(k.Events); n != mostLosses+1 || k.Events[0].Type != lockapi.EventLockGranted || k.Events[n-1].Token != last {
 			t.Errorf("%d events, the first %+v, the last %+v", n, k.Events[0], k.Events[n-1])
 		}
 	})
+}
+
+// TestWithdrawnWaitsDisplaceNoLoss: one change of the rules may end more waits than a
+// session's losses are kept.
+func TestWithdrawnWaitsDisplaceNoLoss(t *testing.T) {
+	var es sessionEvents
+	es.add(sessionEvent{seq: 1, loss: &state.Loss{}})
+	for seq := range uint64(mostWithdrawn + 10) {
+		es.add(sessionEvent{seq: 2 + seq, wait: &state.Wait{}})
+	}
+	if len(es) != 1+mostWithdrawn || es[0].loss == nil || es[1].seq != 12 {
+		t.Errorf("%d events, the first two %+v", len(es), es[:2])
+	}
 }
 
 // openKeyed opens a session under a key.

@@ -150,6 +150,25 @@ func TestLateAnswerTakesNothingBack(t *testing.T) {
 	}
 }
 
+// TestRefusalIsNoEvent: a refusal because of another mode does not replace the event of
+// a kept grant, because it has no token.
+func TestRefusalIsNoEvent(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		know(c)
+		a, b := two(t, m)
+		mustHold(t, m, "/l", want(a))
+		must(t, second(acquireLock(t, m, "/l", want(b, queueing))))
+		releaseLock(t, m, "/l", a)
+		key := claimKey{session: b, path: "/l"}
+		h, _ := key.in(n.State())
+		call := acquire{o: openOffice(t, n), registered: registered{key: key, claim: &acquires{wait: h.WaitSeq}}}
+		call.markGrantDelivered(h)
+		if call.claim.delivered != 0 {
+			t.Errorf("the grant %+v counts as delivered", h)
+		}
+	})
+}
+
 // TestSetNeedsEachRight: the right to lock is needed at each path.
 func TestSetNeedsEachRight(t *testing.T) {
 	by := &Caller{}

@@ -18,7 +18,9 @@ import (
 //
 // After the transfer the follower still has to fetch the entries that came
 // meanwhile. The log keeps them for as long as the transfer took, and for at least
-// pause. A transfer that fails needs none: the next one has a later snapshot.
+// pause. It does not wait longer for a follower that takes nothing more: the library
+// may send to it for an hour. A transfer that fails needs no entries: the next one has
+// a later snapshot.
 type sending struct {
 	clock func() time.Duration
 	pause time.Duration
@@ -39,7 +41,7 @@ type sent struct {
 	term  uint64        // of the entry there
 	began time.Duration // by the clock
 	whole bool          // it was read to its end
-	until time.Duration // when its entries may go; 0 while it is being sent
+	until time.Duration // when its entries may go; 0 until it is open
 }
 
 // begin begins a transfer, which Close ends. The snapshot is not known yet, so all
@@ -56,21 +58,26 @@ func (s *sending) begin() *sent {
 // opened records the snapshot.
 func (b *sent) opened(index, term uint64, body io.ReadCloser) {
 	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
 	b.index, b.term, b.ReadCloser = index, term, body
+	b.of.mu.Unlock()
+	b.keep(true)
 }
 
 // end ends the transfer.
-func (b *sent) end() {
+func (b *sent) end() { b.keep(b.whole) }
+
+// keep keeps the entries for as long again as the transfer has taken, or no longer.
+func (b *sent) keep(needed bool) {
 	now := b.of.clock()
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
-	if b.until = now; b.whole {
+	if b.until = now; needed {
 		b.until += max(now-b.began, b.of.pause)
 	}
 }
 
 func (b *sent) Read(p []byte) (int, error) {
+	b.keep(true)
 	n, err := b.ReadCloser.Read(p)
 	b.whole = b.whole || err == io.EOF
 	return n, err
