@@ -139,9 +139,10 @@ func (d *demand) String() string {
 }
 
 // meant reports whether a call names the member's latest directory. A removal
-// that has begun continues.
+// without a directory, of a name that was no member, may arrive late and removes any.
+// A removal that has begun continues.
 func (d *demand) meant(before conf) bool {
-	now := d.inPlaceOf == before.directory(d.name)
+	now := d.inPlaceOf == before.directory(d.name) || d.kind == removes && d.inPlaceOf == ""
 	d.begun = d.begun || now && d.kind == removes
 	return now || d.begun
 }
