@@ -93,7 +93,8 @@ race: ## Run the tests of code with goroutines under the race detector; needs a 
 .PHONY: e2e
 e2e: ## Run the tests of real processes, the page, the shown commands, monitoring and the release
 	@.ci/needs 'chromium|chromium-headless-shell|chromium-browser|google-chrome=the pages (.ci/chromium installs it)' \
-		'node=modules of the page, the client for Node' 'npm=generated clients, the client for Node' 'python3=the client for Python' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'ip=dead links, DNS that hangs' 'iptables=dead links, DNS that hangs' 'root=installation of packages'
+		'node=modules of the page, the client for Node' 'npm=generated clients, the client for Node' 'python3=the client for Python' 'bash=completion' 'dpkg=packages' 'systemd-analyze=units' 'ip=dead links, DNS that hangs' 'iptables=dead links, DNS that hangs' 'root=installation of packages' \
+		'/usr/sbin/nginx|nginx=load balancers' '/usr/sbin/haproxy|haproxy=load balancers' 'mypy=types of the client for Python'
 	@$(MAKE) --no-print-directory -j 2 e2e-cells e2e-modules
 
 .PHONY: e2e-cells e2e-modules
@@ -103,6 +104,7 @@ e2e-modules:
 	cd internal/release && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
 	cd internal/monitoring && STOUT_TEST=e2e $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 20m ./...
 	cd test/peers && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
+	cd client/contrib && $(GO) test -count=1 ./...
 
 .PHONY: generators
 generators: ## Make clients from openapi.yaml with three generators, and use a cell with them; e2e has one of them

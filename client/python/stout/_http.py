@@ -324,7 +324,7 @@ class Endpoint:
             self._lookup = None  # the next call looks again
             raise TimeoutError(f"the lookup of {self.host!r} took longer than {timeout:.1f} s") from None
         why: Exception = OSError(f"{self.host} has no address")
-        found = sorted(found, key=lambda one: one[-1] != self._worked)
+        found = sorted(found, key=lambda one: bool(one[-1] != self._worked))
         for i, (*_, to) in enumerate(found):
             left = max(until - _clock.now(), 0.01) / (len(found) - i)  # the others get their share
             try:
