@@ -44,8 +44,8 @@ var lossReasons = map[state.LossReason]string{
 	state.LostByTransaction: lockapi.ReasonReplaced,
 }
 
-// The office keeps the latest events of a session up to these numbers, so that one
-// that acknowledges nothing does not fill the memory. Grants are bounded by the quota
+// The office keeps at least these numbers of a session's latest events, and not many
+// more, so that one that acknowledges nothing does not fill the memory. Grants are bounded by the quota
 // of holds. A client may lose more than a successor reports (state.MostLosses). One
 // change of the rules may end all waits of a session at once.
 const (
@@ -69,9 +69,9 @@ func (es *sessionEvents) add(e sessionEvent) bool {
 	return true
 }
 
-// trim drops the oldest event of a kind if there are more than most.
+// trim drops the oldest events of a kind if there are an eighth more than most.
 func (es *sessionEvents) trim(most int, kind func(sessionEvent) bool) {
-	if len(*es) <= most {
+	if len(*es) <= most+most/8 {
 		return
 	}
 	n := 0
@@ -80,10 +80,16 @@ func (es *sessionEvents) trim(most int, kind func(sessionEvent) bool) {
 			n++
 		}
 	}
-	if n > most {
-		oldest := slices.IndexFunc(*es, kind)
-		*es = slices.Delete(*es, oldest, oldest+1)
+	if n <= most+most/8 {
+		return
 	}
+	*es = slices.DeleteFunc(*es, func(e sessionEvent) bool {
+		drop := n > most && kind(e)
+		if drop {
+			n--
+		}
+		return drop
+	})
 }
 
 // remove drops the event with that number: the grant has ended.

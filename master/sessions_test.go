@@ -492,7 +492,7 @@ func TestLossesThatNobodyAcknowledges(t *testing.T) {
 		must(t, second(acquireLock(t, m, "/b", want(a, queueing))))
 		releaseLock(t, m, "/b", b)
 		var last uint64
-		for range mostLosses + 10 {
+		for range mostLosses + mostLosses/8 + 1 {
 			last = mustHold(t, m, "/a", want(a)).Token
 			must(t, second(m.ReleaseLock(t.Context(), &Caller{}, &lockapi.ReleaseLock{Path: "/a", Session: a, Forced: true})))
 		}
@@ -509,10 +509,10 @@ func TestLossesThatNobodyAcknowledges(t *testing.T) {
 func TestWithdrawnWaitsDisplaceNoLoss(t *testing.T) {
 	var es sessionEvents
 	es.add(sessionEvent{seq: 1, loss: &state.Loss{}})
-	for seq := range uint64(mostWithdrawn + 10) {
+	for seq := range uint64(mostWithdrawn + mostWithdrawn/8 + 1) {
 		es.add(sessionEvent{seq: 2 + seq, wait: &state.Wait{}})
 	}
-	if len(es) != 1+mostWithdrawn || es[0].loss == nil || es[1].seq != 12 {
+	if len(es) != 1+mostWithdrawn || es[0].loss == nil || es[1].seq != 3+mostWithdrawn/8 {
 		t.Errorf("%d events, the first two %+v", len(es), es[:2])
 	}
 }

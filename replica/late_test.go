@@ -98,6 +98,7 @@ func TestSnapshotOverASlowLink(t *testing.T) {
 		wire.snapshotDelay.Store(int64(time.Minute))
 		c.link(c.all...)
 		until(t, "a snapshot is being sent", func() bool { return wire.snapshots.Load() == 1 })
+		time.Sleep(45 * time.Second) // it has all of it, and restores it
 		write(t, a, epoch, "y", 20)
 		snapshots(t, a)
 		same(t, a, c.all...)

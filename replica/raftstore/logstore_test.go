@@ -211,26 +211,29 @@ func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
 	if err := s.Logs.GetLog(20, &end); err != nil || end.Term != 1 {
 		t.Errorf("the entry from which the follower continues: %+v, %v", end, err)
 	}
-	now += 30*time.Second - 1
+	now += patience - 1
 	progress := func(body io.ReadCloser) {
 		_, err := body.Read(nil)
 		must(t, err)
 	}
 	progress(long)
-	now += 30*time.Second - 1
+	now += patience - 1
 	later := open()
 	read(long)
 	compact(50, 21)
-	now += time.Minute - 3
+	now += patience - 1
 	progress(later)
+	now += patience - 2
 	compact(60, 21)
 	now++
 	compact(70, 41)        // the later transfer began with the snapshot up to 40
 	must(t, later.Close()) // it has failed
 	compact(75, 76)
 	hangs := open()
-	now += 30 * time.Second
+	now += patience
 	compact(80, 81)
+	progress(hangs)
+	compact(85, 81)
 	must(t, hangs.Close())
 	open()
 	leads = false // a follower sends nothing

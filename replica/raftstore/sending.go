@@ -18,9 +18,7 @@ import (
 //
 // After the transfer the follower still has to fetch the entries that came
 // meanwhile. The log keeps them for as long as the transfer took, and for at least
-// pause. It does not wait longer for a follower that takes nothing more: the library
-// may send to it for an hour. A transfer that fails needs no entries: the next one has
-// a later snapshot.
+// pause. A transfer that fails needs none: the next one has a later snapshot.
 type sending struct {
 	clock func() time.Duration
 	pause time.Duration
@@ -33,15 +31,21 @@ type sending struct {
 // next snapshot: it must not fill the disk.
 const mostKept = 1 << 18
 
+// patience is how long the entries are kept for a follower that takes nothing more of
+// a snapshot. The library may try for an hour. A follower that has all of it stores
+// and restores it before it answers.
+const patience = 5 * time.Minute
+
 // sent is a snapshot that is being sent, or was.
 type sent struct {
 	io.ReadCloser
-	of    *sending
-	index uint64        // of its end; 0 until it is open
-	term  uint64        // of the entry there
-	began time.Duration // by the clock
-	whole bool          // it was read to its end
-	until time.Duration // when its entries may go; 0 until it is open
+	of     *sending
+	index  uint64        // of its end; 0 until it is open
+	term   uint64        // of the entry there
+	began  time.Duration // by the clock
+	whole  bool          // it was read to its end
+	closed bool
+	until  time.Duration // when its entries may go, unless more of it is read
 }
 
 // begin begins a transfer, which Close ends. The snapshot is not known yet, so all
@@ -58,26 +62,26 @@ func (s *sending) begin() *sent {
 // opened records the snapshot.
 func (b *sent) opened(index, term uint64, body io.ReadCloser) {
 	b.of.mu.Lock()
-	b.index, b.term, b.ReadCloser = index, term, body
-	b.of.mu.Unlock()
-	b.keep(true)
+	defer b.of.mu.Unlock()
+	b.index, b.term, b.ReadCloser, b.until = index, term, body, b.of.clock()+patience
 }
 
 // end ends the transfer.
-func (b *sent) end() { b.keep(b.whole) }
-
-// keep keeps the entries for as long again as the transfer has taken, or no longer.
-func (b *sent) keep(needed bool) {
+func (b *sent) end() {
 	now := b.of.clock()
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
-	if b.until = now; needed {
+	b.closed = true
+	if b.until = now; b.whole {
 		b.until += max(now-b.began, b.of.pause)
 	}
 }
 
 func (b *sent) Read(p []byte) (int, error) {
-	b.keep(true)
+	now := b.of.clock()
+	b.of.mu.Lock()
+	b.until = now + patience
+	b.of.mu.Unlock()
 	n, err := b.ReadCloser.Read(p)
 	b.whole = b.whole || err == io.EOF
 	return n, err
@@ -97,7 +101,9 @@ func (s *sending) limit(to uint64) uint64 {
 	s.forget(now)
 	least := to - min(to, mostKept)
 	for _, b := range s.all {
-		to = min(to, max(b.index, least))
+		if b.index == 0 || now < b.until {
+			to = min(to, max(b.index, least))
+		}
 	}
 	return to
 }
@@ -118,9 +124,10 @@ func (s *sending) endOf(index uint64, l *raft.Log) error {
 	return raft.ErrLogNotFound
 }
 
-// forget drops the snapshots behind which no entry is needed. s.mu is held.
+// forget drops the snapshots that are sent and behind which no entry is needed. s.mu
+// is held.
 func (s *sending) forget(now time.Duration) {
-	s.all = slices.DeleteFunc(s.all, func(b *sent) bool { return b.until != 0 && now >= b.until })
+	s.all = slices.DeleteFunc(s.all, func(b *sent) bool { return b.closed && now >= b.until })
 }
 
 // Open opens a snapshot for the library. A leader opens one only to send it. That
