@@ -151,8 +151,12 @@ func (o *oracle) overQuota(p *guestCall, err error) {
 			g = one
 		}
 	}
+	wasOff := false
 	for at := o.countedUntil(p.floor); at < uint64(len(o.permits.by)); at++ {
 		r := o.permits.by[at]
+		if wasOff = wasOff || !r.On; wasOff && e.Principal == access.Anonymous && r.limitsOf(e.Principal)[i] == e.Limit {
+			return // access was enabled during the call, which began without a principal
+		}
 		who, genuine := r.principal(p.sum, p.began)
 		if who == "" {
 			who = access.Anonymous
