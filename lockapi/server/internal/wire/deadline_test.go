@@ -169,9 +169,13 @@ func sendLong(w http.ResponseWriter, r *http.Request) {
 
 // The same holds for full system buffers: a reader that stops is cut off.
 func TestStoppedReadersOfSockets(t *testing.T) {
-	h := start(t, tcp, sendLong, func(s *wire.Server) { s.WriteTimeout = 50 * time.Millisecond })
+	entered := make(chan struct{})
+	h := start(t, tcp, func(w http.ResponseWriter, r *http.Request) {
+		close(entered)
+		sendLong(w, r)
+	}, func(s *wire.Server) { s.WriteTimeout = 50 * time.Millisecond })
 	h.connect(t).send(get("/endless"))
-	waitFor(t, "it was accepted", func() bool { return h.open.Load() == 1 })
+	<-entered
 	waitFor(t, "it has ended", func() bool { return h.open.Load() == 0 })
 }
 
