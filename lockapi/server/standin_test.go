@@ -69,8 +69,10 @@ func newOffice(o memlog.Options) (*master.Master, *memlog.Cell, *memlog.Node) {
 	n := log.Nodes()[0]
 	m := master.New(n, n, master.Options{Cell: "test", ID: n.ID(), Version: "v1", LeaseTerm: 2 * time.Second, Clock: n.Clock, Logger: zerolog.Nop()})
 	log.Elect(n)
-	for !m.Known().Self {
-		time.Sleep(time.Millisecond)
+	for began := time.Now(); !m.Known().Self; time.Sleep(time.Millisecond) {
+		if time.Since(began) > patience {
+			panic("the master does not enter office")
+		}
 	}
 	return m, log, n
 }
