@@ -70,7 +70,10 @@ func TestSlowStreamIsCutOffForOthers(t *testing.T) {
 	if _, err := slow.Read(make([]byte, 1<<10)); err != nil {
 		t.Fatal(err)
 	}
-	for held := 0; held == 0; time.Sleep(time.Millisecond) {
+	for held, began := 0, time.Now(); held == 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("the slow stream holds no event")
+		}
 		shared.bytes.mu.Lock()
 		held = shared.bytes.held.Len()
 		shared.bytes.mu.Unlock()
