@@ -78,12 +78,17 @@ func TestHealEndsShapes(t *testing.T) {
 }
 
 // TestCutLosesWhatIsUnderWay: a cut drops the bytes that a slow direction has
-// under way.
+// under way. On a slow machine they must be under way for longer.
 func TestCutLosesWhatIsUnderWay(t *testing.T) {
-	p := newPair(t)
-	p.network.Shape("a", "b", Shape{Latency: 50 * time.Millisecond})
-	send(t, p.a, "lost")
-	p.network.Cut("a", "b")
+	var p *pair
+	for latency, late := 50*time.Millisecond, true; late; latency *= 2 {
+		p = newPair(t)
+		p.network.Shape("a", "b", Shape{Latency: latency})
+		sent := time.Now()
+		send(t, p.a, "lost")
+		p.network.Cut("a", "b")
+		late = time.Since(sent) >= latency
+	}
 	awaitLoss(t, p.network, direction{"a", "b"})
 	p.network.Heal()
 	receiveNothingButTheEnd(t, p.fromA)
