@@ -171,7 +171,7 @@ func TestHungConnection(t *testing.T) {
 	began := time.Now()
 	s, err := c.NewSession(t.Context())
 	must(t, err)
-	if got := time.Since(began); got < client.HedgeAfter || got > 4*time.Second {
+	if got := time.Since(began); got < client.HedgeAfter {
 		t.Errorf("it took %s", got)
 	}
 	must(t, s.Close(t.Context()))
