@@ -99,6 +99,7 @@ e2e: ## Run the tests of real processes, the page, the shown commands, monitorin
 
 .PHONY: e2e-cells e2e-modules
 e2e-cells:
+	@CGO_ENABLED=0 $(GO) test -tags $(TAGS),faultpoints -count=1 ./internal/faultpoint
 	@CGO_ENABLED=0 STOUT_TEST=e2e $(GOTEST) $(TEST) -timeout 20m $$(.ci/packages e2e)
 e2e-modules:
 	cd internal/release && STOUT_TEST=e2e $(GO) test -vet=off -count=1 ./...
