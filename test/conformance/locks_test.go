@@ -63,11 +63,25 @@ func waitEnds(w *world) {
 	w.begin()
 	w.open(time.Minute)
 	w.wantGranted(w.rivalLocks(w.prefix, w.rival()))
-	w.d.begin("try_lock", fields{"session": "s", "as": "h1", "path": w.prefix}).fails("lock_held")
-	w.d.begin("lock", fields{"session": "s", "as": "h2", "path": w.prefix, "wait_ms": 500}).fails("lock_held")
+	w.isHeld("try_lock", fields{"session": "s", "as": "h1", "path": w.prefix})
+	w.isHeld("lock", fields{"session": "s", "as": "h2", "path": w.prefix, "wait_ms": 500})
 	w.wantWaiters(w.prefix, 0)
 	w.forceRelease(w.prefix)
 	w.awaitFree(w.prefix)
+}
+
+// isHeld requires that a command fails with lock_held. It repeats the command
+// while the machine is too slow for an answer.
+func (w *world) isHeld(op string, args fields) {
+	w.Helper()
+	w.eventually(op+" is answered", func() error {
+		p := w.d.begin(op, args)
+		if _, err := p.result(); err != nil && (err.Code == "no_master" || err.Code == "outcome_unknown") {
+			return errors.New(err.Message)
+		}
+		p.fails("lock_held")
+		return nil
+	})
 }
 
 // lateGrant: a request for a lock arrives after the client has given up. The

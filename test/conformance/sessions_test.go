@@ -96,9 +96,8 @@ func cutOff(w *world) {
 // jeopardy: the answers of keepalives are lost until the local lease ends. The
 // cell still knows the session, which is safe again later; its hold is not.
 func jeopardy(w *world) {
-	const ttl = 3 * time.Second
 	w.begin()
-	w.open(ttl)
+	w.open(8 * time.Second) // a slow machine must keep it
 	first := w.lock(w.prefix)
 	heal := w.gates.on(always(isKeepalive, &fault{lose: true}))
 	w.d.await("jeopardy", "s")
@@ -120,7 +119,7 @@ func jeopardy(w *world) {
 // was released by force in the meantime.
 func resume(w *world) {
 	w.begin()
-	w.open(4 * time.Second)
+	w.open(8 * time.Second) // a slow machine must keep it
 	kept := w.lock(w.prefix)
 	w.lockAs("gone", w.prefix+"/gone")
 	heal := w.gates.on(always(isKeepalive, &fault{lose: true}))
