@@ -90,19 +90,38 @@ func wantLife(t *testing.T, ttl time.Duration, from, to, alive, gone time.Time) 
 	t.Logf("a session of %v was seen alive %v after its opening, and gone after %v", ttl, alive.Sub(to), gone.Sub(from))
 }
 
+// doubling repeats a test with a doubled ttl while it reports that the machine
+// was too slow for the last one.
+func doubling(t *testing.T, ttl time.Duration, test func(ttl time.Duration) (inTime bool)) {
+	for ; !test(ttl); ttl *= 2 {
+		if t.Logf("the machine was too slow for a ttl of %v", ttl); ttl > time.Minute {
+			t.FailNow()
+		}
+	}
+}
+
 // keptAlive extends a session by waiting keepalives through each replica, and
 // then stops them.
 func keptAlive(t *testing.T, c *cell.Cell, _ *cell.Replica) {
-	const ttl = 4 * time.Second // the caller has a third of it between two calls
+	doubling(t, 4*time.Second, func(ttl time.Duration) bool { return keepsAlive(t, c, ttl) })
+}
+
+// keepsAlive is keptAlive with a ttl. A master holds a keepalive until a quarter
+// of the ttl is left.
+func keepsAlive(t *testing.T, c *cell.Cell, ttl time.Duration) (inTime bool) {
+	from := time.Now()
 	s := open(t, c.Replicas()[0], ttl)
-	var from, to time.Time
+	var to time.Time
 	for i := range 4 {
+		extended := from
 		from = time.Now()
 		var k lockapi.Keepalive
-		if _, err := cell.Insist(cell.Bounded(t), c.Replicas()[i%3:], http.MethodPost, sessionRoute(s.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: 60_000}, &k); err != nil {
-			t.Fatal(err)
-		}
+		_, err := cell.Insist(cell.Bounded(t), c.Replicas()[i%3:], http.MethodPost, sessionRoute(s.ID)+"/keepalive", lockapi.KeepaliveRequest{WaitMS: 60_000}, &k)
 		to = time.Now()
+		if took := to.Sub(extended); took >= ttl && errors.Is(err, lockapi.CodeSessionNotFound) || took >= ttl*3/4 && err == nil && k.HeldMS == 0 {
+			return false
+		}
+		must(t, err)
 		from = from.Add(time.Duration(k.HeldMS) * time.Millisecond) // the client counts from here
 		if from.After(to) {
 			t.Errorf("the call took less than the reported holding time of %d ms", k.HeldMS)
@@ -113,6 +132,7 @@ func keptAlive(t *testing.T, c *cell.Cell, _ *cell.Replica) {
 	}
 	alive, gone := lifeOf(t, c.Replicas()[0], s.ID)
 	wantLife(t, ttl, from, to, alive, gone)
+	return true
 }
 
 // pastDue: a keepalive after the ttl does not revive the session.
@@ -128,16 +148,39 @@ func pastDue(t *testing.T, _ *cell.Cell, master *cell.Replica) {
 // lockDelay: the lock of an expired session has no holder during its delay; the
 // lock of a closed session is free at once.
 func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
-	const path, ttl, delay = "/delayed", 2 * time.Second, 4 * time.Second
+	doubling(t, 2*time.Second, func(ttl time.Duration) bool { return delaysTheLock(t, c, master, ttl) })
+
+	const path = "/closed"
+	closing := open(t, master, aWhile)
+	req := ask(closing.ID, "", 0)
+	req.LockDelayMS = lockapi.MaxLockDelayMS
+	acquire(t, master, path, req)
+	call[struct{}](t, master, http.MethodDelete, sessionRoute(closing.ID), nil)
+	if l := read(t, master, path); l.State != lockapi.StateFree {
+		t.Errorf("the lock of a session that was closed: %+v", l)
+	}
+}
+
+// delaysTheLock is lockDelay for an expired session with a ttl.
+func delaysTheLock(t *testing.T, c *cell.Cell, master *cell.Replica, ttl time.Duration) (inTime bool) {
+	path, delay := "/delayed"+ttl.String(), 2*ttl
 	waiter := open(t, master, aWhile)
 	begun := time.Now()
 	dying := open(t, c.Replicas()[0], ttl)
 	req := ask(dying.ID, "", 0)
 	req.LockDelayMS = delay.Milliseconds()
-	first := acquire(t, c.Replicas()[1], path, req)
+	var first lockapi.Grant
+	_, err := cell.Insist(cell.Bounded(t), c.Replicas()[1:2], http.MethodPut, lockRoute(path), req, &first)
+	if errors.Is(err, lockapi.CodeSessionNotFound) && time.Since(begun) >= ttl {
+		return false
+	}
+	must(t, err)
 	waiting := begin[lockapi.Grant](t, c.Replicas()[2], http.MethodPut, lockRoute(path), ask(waiter.ID, "", aWhile))
 	lifeOf(t, master, dying.ID)
-	_, err := cell.Insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPut, lockRoute(path), ask(waiter.ID, "another", 0), nil)
+	_, err = cell.Insist(cell.Bounded(t), []*cell.Replica{master}, http.MethodPut, lockRoute(path), ask(waiter.ID, "another", 0), nil)
+	if !errors.Is(err, lockapi.CodeLockDelayed) && time.Since(begun) >= ttl+delay {
+		return false
+	}
 	refused := new(lockapi.Error)
 	if !errors.As(err, &refused) || refused.Code != lockapi.CodeLockDelayed ||
 		refused.DelayRemainingMS <= 0 || refused.DelayRemainingMS > delay.Milliseconds()*102/100 {
@@ -152,15 +195,7 @@ func lockDelay(t *testing.T, c *cell.Cell, master *cell.Replica) {
 		t.Errorf("token %d after %d", next.out.Token, first.Token)
 	}
 	release(t, master, next.out)
-
-	closing := open(t, master, aWhile)
-	req = ask(closing.ID, "", 0)
-	req.LockDelayMS = lockapi.MaxLockDelayMS
-	acquire(t, master, path, req)
-	call[struct{}](t, master, http.MethodDelete, sessionRoute(closing.ID), nil)
-	if l := read(t, master, path); l.State != lockapi.StateFree {
-		t.Errorf("the lock of a session that was closed: %+v", l)
-	}
+	return true
 }
 
 // TestNewMasterGivesAWholeTTL: sessions and lock-delays restart when the master
@@ -169,25 +204,27 @@ func TestNewMasterGivesAWholeTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = 6 * time.Second
 	c := cell.New(t, cell.Options{})
-	master := c.Ready(t)
-	s := open(t, master, ttl)
 	for _, change := range []string{"kill", "transfer"} {
+		old := c.Ready(t)
+		s := open(t, old, ttl)
 		must(t, cell.Wait(cell.Bounded(t), "half of the ttl is over", func(ctx context.Context) error {
 			var v lockapi.SessionState
-			_, err := master.Call(ctx, http.MethodGet, sessionRoute(s.ID), nil, &v)
+			_, err := old.Call(ctx, http.MethodGet, sessionRoute(s.ID), nil, &v)
+			if errors.Is(err, lockapi.CodeSessionNotFound) {
+				t.Fatal(err)
+			}
 			if err == nil && (v.LeaseRemainingMS == nil || *v.LeaseRemainingMS > ttl.Milliseconds()/2) {
 				err = errors.New("not yet")
 			}
 			return err
 		}))
 		changed := time.Now()
-		old := master
 		if change == "kill" {
 			must(t, old.Kill())
 		} else {
 			transferTo(t, c, old, c.Others(old)[0])
 		}
-		master = newMaster(t, c, old)
+		master := newMaster(t, c, old)
 		v := call[lockapi.SessionState](t, master, http.MethodGet, sessionRoute(s.ID), nil)
 		least := ttl - time.Since(changed)
 		if v.LeaseRemainingMS == nil || *v.LeaseRemainingMS > ttl.Milliseconds() || *v.LeaseRemainingMS < least.Milliseconds() {
@@ -195,7 +232,6 @@ func TestNewMasterGivesAWholeTTL(t *testing.T) {
 		}
 		if change == "kill" {
 			must(t, old.Start())
-			c.Ready(t)
 		} else {
 			_, gone := lifeOf(t, master, s.ID)
 			if lived := gone.Sub(changed); lived < ttl {
