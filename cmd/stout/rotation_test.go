@@ -28,7 +28,7 @@ import (
 // shortLife is for how long a token of the test counts, the leeway included, and
 // rotateEvery is how often there is another one.
 const (
-	shortLife   = 3 * time.Second
+	shortLife   = 6 * time.Second
 	rotateEvery = 500 * time.Millisecond
 )
 
@@ -178,7 +178,7 @@ func TestRotatedTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	told("up")
-	tokens.lives(3) // more than the session's ttl
+	tokens.lives(2) // more than the session's ttl
 	lock("1 0 held by user:nightly")
 	_, _ = io.WriteString(release, "end\n")
 	told("down")
