@@ -381,7 +381,7 @@ func TestBackupsOfAProcess(t *testing.T) {
 	c.BackupEvery, c.BackupDir, c.BackupKeep = time.Second, dir, 1
 	r := start(t, c)
 	var fresh lockapi.BackupHeader
-	for deadline := time.Now().Add(20 * time.Second); fresh.Revision == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); fresh.Revision == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		names, err := filepath.Glob(filepath.Join(dir, c.Cell+"-*.backup"))
 		if err != nil {
 			t.Fatal(err)
