@@ -57,7 +57,7 @@ func TestRecover(t *testing.T) {
 	code := make(chan int)
 	go func() { code <- run(ctx, settings, &log, &log) }()
 	wrote := false
-	for deadline := time.Now().Add(20 * time.Second); !wrote && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !wrote && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+api+lockapi.RouteFiles+"/kept", strings.NewReader("x"))
 		if err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestRecover(t *testing.T) {
 	ctx, stop = context.WithCancel(t.Context())
 	go func() { code <- run(ctx, append(settings, "--data-dir", into), &log, &log) }()
 	stale := 0
-	for deadline := time.Now().Add(20 * time.Second); stale != http.StatusOK && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); stale != http.StatusOK && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if resp, err := http.Get("http://" + api + lockapi.RouteFiles + "/kept?consistency=stale"); err == nil {
 			resp.Body.Close()
 			stale = resp.StatusCode

@@ -39,7 +39,7 @@ func backupOfDev(t *testing.T) []byte {
 			t.Errorf("exit code %d: %s", got, log.String())
 		}
 	}()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		resp, err := http.Get("http://" + api + lockapi.RouteBackup)
 		if err != nil {
 			continue
