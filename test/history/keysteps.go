@@ -112,7 +112,10 @@ func (b *keyBuilder) attempt(a *Attempt) {
 }
 
 func (b *keyBuilder) involve(session, path string, locks bool) {
-	if b.locked[session] == nil && session != "" {
+	if session == "" {
+		return
+	}
+	if b.locked[session] == nil {
 		b.locked[session] = map[string]bool{}
 	}
 	if locks {

@@ -109,7 +109,11 @@ func (w *door) session(ctx context.Context, r *rand.Rand) (*rawSession, error) {
 	var opened lockapi.Session
 	if r.IntN(2) == 0 {
 		body := fmt.Appendf(nil, `{"Name":%q,"TTL":"10s","LockDelay":%q,"Behavior":%q}`, w.title, delay, behavior)
-		if err := json.Unmarshal(w.any(ctx, r, http.MethodPut, "/v1/session/create", body).body, &opened); err != nil {
+		a := w.any(ctx, r, http.MethodPut, "/v1/session/create", body)
+		if a.status != http.StatusOK {
+			return nil, fmt.Errorf("status %d: %s", a.status, a.body)
+		}
+		if err := json.Unmarshal(a.body, &opened); err != nil {
 			return nil, err
 		}
 	} else {
