@@ -12,10 +12,11 @@
 //
 // In a bubble of testing/synctest everything runs in virtual time, so a test of
 // sessions that expire takes milliseconds. Make the cell and its clients inside
-// the bubble, and close the sessions before it ends. Outside a bubble the same
-// calls run in real time. Under the race detector a test with bubbles sets
-// GOMAXPROCS to 1 first: the detector of Go 1.26 fails if timers of one bubble
-// run on two threads (golang/go#78156).
+// the bubble. Before it ends, end the program, wait for its goroutines, and close the
+// sessions with a deadline: without one, Close of a client that is cut off waits for
+// its network. Outside a bubble the same calls run in real time. Under the race
+// detector a test with bubbles sets GOMAXPROCS to 1 first: the detector of Go 1.26
+// fails if timers of one bubble run on two threads (golang/go#78156).
 //
 // # Faults
 //
@@ -28,5 +29,6 @@
 // until it is set to 0.
 //
 // The members of the cell and their URLs are fixed: calls that change them are
-// refused.
+// refused. The cell bounds nothing by itself, as stoutd's settings do (max-sessions and
+// others); a quota of a principal (client/admin) does.
 package stouttest

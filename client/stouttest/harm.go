@@ -63,7 +63,7 @@ func (c *Cell) Elect(id string) {
 		c.log.Depose(next.node)
 		c.log.Campaign(next.node)
 	case old != nil:
-		if _, err := old.running().TransferMastership(ctx, &master.Caller{}, &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: id}}); err != nil {
+		if _, err := old.running().TransferMastership(ctx, anyone(), &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: id}}); err != nil {
 			c.fatalf("Elect: handover from %s to %s: %v", old.node.ID(), id, err)
 		}
 	case !c.log.Campaign(next.node):
@@ -96,17 +96,20 @@ func (c *Cell) ReleaseByForce(path string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	m := c.inOffice().running()
-	lock, err := m.GetLock(ctx, &master.Read{}, &lockapi.GetLock{Path: path})
+	lock, err := m.GetLock(ctx, &master.Read{Caller: anyone()}, &lockapi.GetLock{Path: path})
 	if err != nil {
 		c.fatalf("ReleaseByForce: the holders of %q: %v", path, err)
 	}
 	for _, h := range lock.Holders {
-		_, err := m.ReleaseLock(ctx, &master.Caller{}, &lockapi.ReleaseLock{Path: path, Session: h.Session, Handle: h.Handle, Token: h.Token, Forced: true})
+		_, err := m.ReleaseLock(ctx, anyone(), &lockapi.ReleaseLock{Path: path, Session: h.Session, Handle: h.Handle, Token: h.Token, Forced: true})
 		if err != nil {
 			c.fatalf("ReleaseByForce: %q: %v", path, err)
 		}
 	}
 }
+
+// anyone is a caller that needs no right while access is on.
+func anyone() *master.Caller { return &master.Caller{Ask: master.Ask{Right: master.Nothing}} }
 
 // Cut disconnects a client: its connections break, and new ones are refused,
 // until Mend.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/stouttest"
 	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/lockapi"
@@ -192,6 +193,27 @@ func TestReleaseByForce(t *testing.T) {
 		}
 		if s.State() != client.Safe {
 			t.Errorf("its session is %v", s.State())
+		}
+	})
+}
+
+// TestHarmWithAccess: access control does not refuse the test's own faults.
+func TestHarmWithAccess(t *testing.T) {
+	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
+		token, err := admin.New(cell.Client()).Access().Enable(t.Context(), lockapi.EnableRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := cell.Client(func(c *client.Config) {
+			c.Token = func(context.Context) (string, error) { return token.Secret, nil }
+		})
+		h := lock(t, open(t, root, time.Minute), "/a")
+		cell.Elect("r3")
+		cell.Elect("r1")
+		cell.ReleaseByForce("/a")
+		<-h.Context().Done()
+		if err := context.Cause(h.Context()); !errors.Is(err, client.ErrLockLost) {
+			t.Errorf("the hold ends with %v", err)
 		}
 	})
 }

@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -63,6 +64,9 @@ type Replica struct {
 	ended  chan struct{} // closed when run has returned
 	cancel func()        // ends run and all watching goroutines
 	faulty bool          // written by run: the disk or the state is in doubt
+
+	stopping sync.Once
+	stopped  error // the result of Stop
 
 	// The parts, in the order of opening; nil before.
 	security  security
@@ -204,7 +208,7 @@ func (r *Replica) Master(ctx context.Context) (string, error) {
 	}
 }
 
-var errEnded = errors.New("the replica has ended before it was a member")
+var errEnded = errors.New("the replica has ended")
 
 func (r *Replica) isReady() bool {
 	select {
@@ -215,15 +219,15 @@ func (r *Replica) isReady() bool {
 	}
 }
 
-// Status returns a line for people about what the replica does. It fails, or hangs
-// until ctx ends, if the replica cannot continue.
+// Status returns a line for people about what the replica does. It fails after the
+// replica has ended, and fails or hangs until ctx ends if the replica cannot continue.
 func (r *Replica) Status(ctx context.Context) (string, error) {
+	select {
+	case <-r.ended:
+		return "", errEnded
+	default:
+	}
 	if !r.isReady() {
-		select {
-		case <-r.ended:
-			return "", errEnded
-		default:
-		}
 		return "waiting: " + r.candidate.Standby().Why, nil
 	}
 	if err := r.master.Hangs(); err != nil {
@@ -294,9 +298,14 @@ const lastStep = 2 * time.Second
 
 // Stop hands mastership over, lets active calls end and closes everything that Start
 // opened. It takes at most ShutdownTimeout and a few seconds; ctx can shorten it.
-// After a fault it does not hand mastership over. Call it once; the log also has the
-// errors of its steps.
+// After a fault it does not hand mastership over. The log also has the errors of its
+// steps. Another call waits for the first one and returns its error.
 func (r *Replica) Stop(ctx context.Context) error {
+	r.stopping.Do(func() { r.stopped = r.stop(ctx) })
+	return r.stopped
+}
+
+func (r *Replica) stop(ctx context.Context) error {
 	began := time.Now()
 	r.log.Info().Dur("within_ms", r.config.ShutdownTimeout).Msg("stopping")
 	ctx, cancel := context.WithTimeout(ctx, r.config.ShutdownTimeout)

@@ -232,7 +232,13 @@ func TestStopAfterAFault(t *testing.T) {
 	if err == nil || errors.Is(err, replica.ErrReplaced) {
 		t.Errorf("%v", err)
 	}
-	_ = r.Stop(t.Context())
+	err = r.Stop(t.Context())
+	if again := r.Stop(t.Context()); again != err {
+		t.Errorf("the first call of Stop: %v, the second: %v", err, again)
+	}
+	if is, err := r.Status(t.Context()); err == nil {
+		t.Errorf("its status is %q", is)
+	}
 	if !r.faulty {
 		t.Error("the fault is not recorded")
 	}
