@@ -206,12 +206,14 @@ func (s *Session) ValidUntil() time.Time {
 // Close ends the session here and in the cell, where all its locks are free at
 // once. Under a cancelled context it still works, for a few seconds. If the
 // cell cannot be reached, Close returns an error, and the session expires there
-// after its ttl. Like every call it tries until ctx ends, so give it a
-// deadline. Close may be called again; after an expiry it has no effect.
+// after its ttl. It tries until ctx ends, but no longer than the ttl. Close may be
+// called again; after an expiry it has no effect.
 func (s *Session) Close(ctx context.Context) error {
 	reason := s.lease.finish(ErrSessionClosed)
 	ctx, _, done := outlast(ctx, releaseTime)
 	defer done()
+	ctx, cancel := context.WithTimeout(ctx, max(s.ttl, releaseTime))
+	defer cancel()
 	defer func() { // a logger may block
 		_ = timing.Await(ctx, s.keeper.stopped)
 		soon, cancel := context.WithTimeout(ctx, time.Second)

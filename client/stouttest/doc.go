@@ -13,10 +13,9 @@
 // In a bubble of testing/synctest everything runs in virtual time, so a test of
 // sessions that expire takes milliseconds. Make the cell and its clients inside
 // the bubble. Before it ends, end the program, wait for its goroutines, and close the
-// sessions with a deadline: without one, Close of a client that is cut off waits for
-// its network. Outside a bubble the same calls run in real time. Under the race
-// detector a test with bubbles sets GOMAXPROCS to 1 first: the detector of Go 1.26
-// fails if timers of one bubble run on two threads (golang/go#78156).
+// sessions. Outside a bubble the same calls run in real time. Under the race detector
+// a test with bubbles sets GOMAXPROCS to 1 first: the detector of Go 1.26 fails if
+// timers of one bubble run on two threads (golang/go#78156).
 //
 // # Faults
 //

@@ -197,6 +197,19 @@ func TestReleaseByForce(t *testing.T) {
 	})
 }
 
+// TestCloseWhileCutOff: the session expires in the cell after its ttl in any case.
+func TestCloseWhileCutOff(t *testing.T) {
+	inCell(t, 1, func(t *testing.T, cell *stouttest.Cell) {
+		c := cell.Client()
+		s := open(t, c, 10*time.Second)
+		cell.Cut(c)
+		began := time.Now()
+		if err, took := s.Close(context.Background()), time.Since(began); err == nil || took > 11*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
 // TestHarmWithAccess: access control does not refuse the test's own faults.
 func TestHarmWithAccess(t *testing.T) {
 	inCell(t, 3, func(t *testing.T, cell *stouttest.Cell) {
