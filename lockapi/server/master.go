@@ -18,8 +18,8 @@ type Links = peers.Links
 var _ Master = (*master.Master)(nil)
 
 // Master is the server's interface to its replica, master or not. Its methods
-// are safe for concurrent use. All errors are *lockapi.Error. Calls passed to
-// it have been validated.
+// are safe for concurrent use. All errors are *lockapi.Error, but for master.ErrParked
+// of Do. Calls passed to it have been validated.
 type Master interface {
 	// Do serves a call: see master.Master.
 	Do(ctx context.Context, by *master.Caller, stale bool, c lockapi.Call) (any, master.Outcome, error)

@@ -1,5 +1,6 @@
 // Package bridge lets package client/admin make calls as a client does: over
-// its connections, with its credential, and repeated by its rules.
+// its connections, with its credential, and repeated by its rules. It has no
+// call of its own: those are in the packages that use it.
 package bridge
 
 import (

@@ -1,5 +1,5 @@
 // Package access has the commands about permissions: rules, groups, quotas and
-// tokens.
+// tokens. Whether a caller has a right is decided in the cell.
 package access
 
 import (

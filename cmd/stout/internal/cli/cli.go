@@ -1,5 +1,5 @@
 // Package cli is the command line of stout: it joins the commands of the other
-// packages.
+// packages. Nothing else belongs here.
 package cli
 
 import (

@@ -1,5 +1,6 @@
 // Package hold has the commands that hold a lock while a command runs: lock and
-// elect.
+// elect. Holding itself, with its retries and losses, is in packages client and
+// client/recipe.
 package hold
 
 import (

@@ -1,5 +1,6 @@
 // Package inspect has the commands that show the cell, its locks and its
-// sessions, and those that end a hold or a session.
+// sessions, and those that end a hold or a session. Views that renew themselves are in
+// package top, checks of the cell's health in doctor.
 package inspect
 
 import (

@@ -1,5 +1,6 @@
 // Package members has the commands of an operator of the cell: changes of
-// members and of mastership, backups and certificates.
+// members and of mastership, backups and certificates. The steps of a change and their
+// order are the master's.
 package members
 
 import (
