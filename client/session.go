@@ -206,14 +206,18 @@ func (s *Session) ValidUntil() time.Time {
 // Close ends the session here and in the cell, where all its locks are free at
 // once. Under a cancelled context it still works, for a few seconds. If the
 // cell cannot be reached, Close returns an error, and the session expires there
-// after its ttl. It tries until ctx ends, but no longer than the ttl. Close may be
-// called again; after an expiry it has no effect.
+// after its ttl, which begins anew if a new master is elected. It tries until ctx ends,
+// and for one ttl if ctx has no deadline. Close may be called again; after an expiry
+// it has no effect.
 func (s *Session) Close(ctx context.Context) error {
 	reason := s.lease.finish(ErrSessionClosed)
+	if _, bounded := ctx.Deadline(); !bounded {
+		within, cancel := context.WithTimeout(ctx, s.ttl)
+		defer cancel()
+		ctx = within
+	}
 	ctx, _, done := outlast(ctx, releaseTime)
 	defer done()
-	ctx, cancel := context.WithTimeout(ctx, max(s.ttl, releaseTime))
-	defer cancel()
 	defer func() { // a logger may block
 		_ = timing.Await(ctx, s.keeper.stopped)
 		soon, cancel := context.WithTimeout(ctx, time.Second)

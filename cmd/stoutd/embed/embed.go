@@ -66,7 +66,8 @@ type Replica struct {
 	faulty bool          // written by run: the disk or the state is in doubt
 
 	stopping sync.Once
-	stopped  error // the result of Stop
+	stopped  chan struct{} // closed when Stop has closed all parts
+	stopErr  error         // its result
 
 	// The parts, in the order of opening; nil before.
 	security  security
@@ -103,7 +104,7 @@ func Start(ctx context.Context, c *config.Config) (*Replica, error) {
 	}
 	running, cancel := context.WithCancel(context.Background())
 	r := &Replica{config: c, began: time.Now(), connections: connections, cancel: cancel, progress: progress.New(boottime.Now),
-		ready: make(chan struct{}), failed: make(chan error, 1), ended: make(chan struct{}), served: make(chan error, 2)}
+		ready: make(chan struct{}), failed: make(chan error, 1), ended: make(chan struct{}), stopped: make(chan struct{}), served: make(chan error, 2)}
 	r.log, r.lines = setup.Logger(c)
 	opened := wait.Err(func() error { return r.open(ctx, running) })
 	stuck := make(chan struct{})
@@ -208,7 +209,7 @@ func (r *Replica) Master(ctx context.Context) (string, error) {
 	}
 }
 
-var errEnded = errors.New("the replica has ended")
+var errEnded = errors.New("the replica has ended before it was a member")
 
 func (r *Replica) isReady() bool {
 	select {
@@ -219,15 +220,20 @@ func (r *Replica) isReady() bool {
 	}
 }
 
-// Status returns a line for people about what the replica does. It fails after the
-// replica has ended, and fails or hangs until ctx ends if the replica cannot continue.
+// Status returns a line for people about what the replica does. It fails after Stop, and
+// fails or hangs until ctx ends if the replica cannot continue.
 func (r *Replica) Status(ctx context.Context) (string, error) {
 	select {
-	case <-r.ended:
-		return "", errEnded
+	case <-r.stopped:
+		return "", errors.New("the replica is stopped")
 	default:
 	}
 	if !r.isReady() {
+		select {
+		case <-r.ended:
+			return "", errEnded
+		default:
+		}
 		return "waiting: " + r.candidate.Standby().Why, nil
 	}
 	if err := r.master.Hangs(); err != nil {
@@ -301,8 +307,11 @@ const lastStep = 2 * time.Second
 // After a fault it does not hand mastership over. The log also has the errors of its
 // steps. Another call waits for the first one and returns its error.
 func (r *Replica) Stop(ctx context.Context) error {
-	r.stopping.Do(func() { r.stopped = r.stop(ctx) })
-	return r.stopped
+	r.stopping.Do(func() {
+		r.stopErr = r.stop(ctx)
+		close(r.stopped)
+	})
+	return r.stopErr
 }
 
 func (r *Replica) stop(ctx context.Context) error {
