@@ -248,8 +248,8 @@ func call(ctx context.Context, via http.RoundTripper, method, url string, in, ou
 const patience = time.Minute
 
 // until file NAME waits for a file, until output NAME for one that is not
-// empty, until status PATTERN for a line of stout status, until PATH STATE
-// [WAITERS] for a lock.
+// empty, until status PATTERN for a line of stout status, until shown PATTERN COMMAND...
+// for the output of another command, until PATH STATE [WAITERS] for a lock.
 func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	met := func() bool {
 		info, err := os.Stat(ts.MkAbs(args[1]))
@@ -257,10 +257,13 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	switch args[0] {
 	case "file", "output":
-	case "status":
-		line := regexp.MustCompile("(?m)" + args[1])
+	case "status", "shown":
+		line, command := regexp.MustCompile("(?m)"+args[1]), args[2:]
+		if args[0] == "status" {
+			command = args[:1]
+		}
 		met = func() bool {
-			ts.Check(ts.Exec("stout", "status"))
+			ts.Check(ts.Exec("stout", command...))
 			return line.MatchString(ts.ReadFile("stdout"))
 		}
 	default:
