@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,6 +126,41 @@ func TestAnswerAtTheEndOfTheContext(t *testing.T) {
 			t.Errorf("%+v, %v", l, err)
 		}
 		time.Sleep(time.Second)
+	})
+}
+
+// overtaken delays the first release until another attempt of it was answered.
+type overtaken struct {
+	*testCell
+	releases atomic.Int32
+	answered chan struct{} // closed once another attempt was
+	settled  sync.Once
+}
+
+func (o *overtaken) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodDelete || !strings.HasPrefix(r.URL.Path, lockapi.RouteLocks) {
+		return o.testCell.RoundTrip(r)
+	}
+	if o.releases.Add(1) == 1 {
+		<-o.answered
+		return o.testCell.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+	}
+	resp, err := o.testCell.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusOK {
+		o.settled.Do(func() { close(o.answered) })
+	}
+	return resp, err
+}
+
+// TestReleaseOvertakenByItsHedge: two attempts of one release are answered at
+// the same moment. The later one finds no hold, because the earlier one has
+// released it.
+func TestReleaseOvertakenByItsHedge(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, _ *client.Client) {
+		c := tc.by(t, &overtaken{testCell: tc, answered: make(chan struct{})}, "http://r1", "http://r2")
+		h := lock(t, open(t, c), "/a")
+		must(t, h.Unlock(t.Context()))
+		wantEqual(t, "holders", len(tc.held("/a")), 0)
 	})
 }
 

@@ -272,6 +272,9 @@ func (h *hedge) finish(err error) (verdict, error) {
 	q.add(h.account)
 	switch {
 	case err == nil: // an answer counts, even one that arrives as the context ends
+		if a.q != q && a.settles && a.err == nil { // the other answer is dropped, and may be the one with the effect
+			q.add(account{effective: true, Unanswered: true, FirstSent: a.sent})
+		}
 		return giveUp, nil
 	case !a.settles:
 		return retry, cmp.Or(a.err, err)
