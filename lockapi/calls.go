@@ -3,7 +3,6 @@ package lockapi
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // Call is one call of the API as a value: a pointer to a type that is named
@@ -17,7 +16,9 @@ import (
 // A call embeds its JSON body. Structs embedded with `body:"-"` and fields with
 // a tag from the list above are not part of the body. The body of a file is its
 // Content. If a call has SetDefaults, it runs before the request is decoded. If
-// a call has Validate, it passes before package master receives the call.
+// a call has Validate, it passes before package master receives the call. If it
+// has Waiting, the server may hold it. If it has Keyed, the cell recognizes a
+// repetition.
 type Call any
 
 // Calls for sessions.
@@ -315,14 +316,11 @@ func (c *ListFiles) Validate() error { return validateListed(c.Prefix) }
 // Validate reports an invalid path, or nil.
 func (c *GetHistory) Validate() error { return ValidatePath(c.Path) }
 
-// Wait returns how long the server may hold the call.
-func (r *KeepaliveRequest) Wait() time.Duration { return time.Duration(r.WaitMS) * time.Millisecond }
-
-// Wait returns how long the server may hold the call.
-func (r *KeepalivesRequest) Wait() time.Duration { return time.Duration(r.WaitMS) * time.Millisecond }
-
-// Wait returns how long the server may hold the call.
-func (r *LockRequest) Wait() time.Duration { return time.Duration(r.WaitMS) * time.Millisecond }
+// Waiting returns for how many ms the server may hold the call, and the body of
+// the call.
+func (r *KeepaliveRequest) Waiting() (waitMS *int64, body any)  { return &r.WaitMS, r }
+func (r *KeepalivesRequest) Waiting() (waitMS *int64, body any) { return &r.WaitMS, r }
+func (r *LockRequest) Waiting() (waitMS *int64, body any)       { return &r.WaitMS, r }
 
 // Keyed reports whether the cell recognizes a repetition of the call.
 func (c *WriteFile) Keyed() bool   { return c.Key != "" }

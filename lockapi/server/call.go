@@ -94,7 +94,9 @@ func do[C any](x *exchange, row *master.Row, c *C, p *plan[C]) error {
 	t := task{repeatable: row.Reads || row.Repeats, stale: stale, leads: row.Leads}
 	switch {
 	case p.waits:
-		t.wait, x.waits = any(c).(waiting).Wait(), c
+		x.waits = any(c).(waiting)
+		ms, _ := x.waits.Waiting()
+		t.wait = time.Duration(*ms) * time.Millisecond
 	case p.keyed:
 		t.keyed = any(c).(keyed).Keyed()
 	}
@@ -135,8 +137,10 @@ func (x *exchange) do(ctx context.Context, stale bool, c lockapi.Call) (any, mas
 type (
 	defaulting interface{ SetDefaults() }
 	validating interface{ Validate() error }
-	waiting    interface{ Wait() time.Duration } // the longest time that it may be held
-	keyed      interface{ Keyed() bool }         // whether the cell recognizes a repetition
+	waiting    interface {
+		Waiting() (waitMS *int64, body any)
+	}
+	keyed interface{ Keyed() bool } // whether the cell recognizes a repetition
 )
 
 // decoder decodes requests into calls of one type.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -129,7 +128,7 @@ func (x *exchange) shorten(t task) bool {
 	if t.wait-left < firstPause {
 		return false
 	}
-	waitMS, _ := waitOf(x.waits)
+	waitMS, _ := x.waits.Waiting()
 	*waitMS = left.Milliseconds()
 	return true
 }
@@ -137,26 +136,13 @@ func (x *exchange) shorten(t task) bool {
 // encodeWait encodes the body again for another replica. It is no longer than the
 // caller's: HTML is not escaped.
 func (x *exchange) encodeWait() error {
-	_, body := waitOf(x.waits)
+	_, body := x.waits.Waiting()
 	var out bytes.Buffer
 	to := json.NewEncoder(&out)
 	to.SetEscapeHTML(false)
 	err := to.Encode(body)
 	x.body = out.Bytes()
 	return err
-}
-
-// waitOf returns the wait_ms of a waiting call, and its body.
-func waitOf(c lockapi.Call) (waitMS *int64, body any) {
-	switch c := c.(type) {
-	case *lockapi.KeepAlive:
-		return &c.WaitMS, &c.KeepaliveRequest
-	case *lockapi.KeepAliveAll:
-		return &c.WaitMS, &c.KeepalivesRequest
-	case *lockapi.AcquireLock:
-		return &c.WaitMS, &c.LockRequest
-	}
-	panic(fmt.Sprintf("server: %T does not wait", c))
 }
 
 // isCutOff reports whether the master sends Raft heartbeats to this replica but

@@ -56,8 +56,8 @@ type exchange struct {
 	how      string         // which of them; empty for neither
 	// brought reports that the call has a credential, good or bad.
 	brought bool
-	began   time.Time    // of the call, also before it waited without a goroutine
-	waits   lockapi.Call // if it is one that may wait
+	began   time.Time // of the call, also before it waited without a goroutine
+	waits   waiting   // the call, if it is one that may wait
 	call    gate.Call
 	hurried bool            // it must not wait
 	door    bool            // it is one of the door for Consul's clients
