@@ -45,6 +45,7 @@ func (c *conn) watch(k *call) {
 		case over:
 			c.end()
 		default:
+			growStack()
 			c.serve()
 		}
 		return
