@@ -44,7 +44,7 @@ func (k *call) Done() <-chan struct{} {
 		if k.over {
 			k.cancel()
 		} else {
-			k.conn.watchDisconnect(k)
+			k.conn.watchDisconnect(k, false)
 		}
 	}
 	return k.ctx.Done()

@@ -35,6 +35,8 @@ type conn struct {
 	in       []byte  // read but not consumed
 	lent     *buffer // buffer behind in; nil if in is empty
 	inErr    error   // error of tryRead
+	drained  bool    // package tls has returned all bytes that it has read
+	peeked   bool    // since then, no more bytes had arrived
 	asked    string  // head of the request that begins
 	deadline time.Time
 

@@ -91,7 +91,7 @@ func (k *call) hasLeft() bool {
 	if !left {
 		return false
 	}
-	k.conn.watchDisconnect(k)
+	k.conn.watchDisconnect(k, true)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l.waits = true

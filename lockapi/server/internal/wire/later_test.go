@@ -1,7 +1,9 @@
 package wire_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"strings"
@@ -100,5 +102,59 @@ func TestLaterKeepsLittle(t *testing.T) {
 		if _, resp := c.next(http.MethodPost); resp == nil || resp.StatusCode != http.StatusNoContent {
 			t.Fatalf("the reply is %v", resp)
 		}
+	}
+}
+
+// corked collects writes until it is opened.
+type corked struct {
+	net.Conn
+	shut bool
+	held []byte
+}
+
+func (c *corked) Write(b []byte) (int, error) {
+	if c.shut {
+		c.held = append(c.held, b...)
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// TestLaterBesideAnotherRecord: two TLS records arrive at once. The first has a
+// call that leaves; package tls still has the second when the watch begins.
+func TestLaterBesideAnotherRecord(t *testing.T) {
+	left := make(chan *wire.Later, 1)
+	ours, theirs := configs()
+	l, dial := tcp()
+	h := start(t, func() (net.Listener, func() (net.Conn, error)) { return secured{l, ours}, dial }, func(w http.ResponseWriter, r *http.Request) {
+		if l := wire.LaterOf(r.Context()); l != nil && r.Method == http.MethodPost {
+			l.Leave(true)
+			left <- l
+			return
+		}
+		echo(w, r)
+	})
+	under, err := h.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cork := &corked{Conn: under}
+	secure := tls.Client(cork, theirs)
+	if err := secure.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	c := &client{secure, t, bufio.NewReader(secure)}
+	defer c.Close()
+	for range 3 { // the later times package tls has been drained before
+		cork.shut, cork.held = true, nil
+		c.sendAll(posted)
+		c.sendAll(get("/b"))
+		cork.shut = false
+		if _, err := cork.Conn.Write(cork.held); err != nil {
+			t.Fatal(err)
+		}
+		(<-left).Wake()
+		c.want("200 POST /a hello")
+		c.want("200 GET /b")
 	}
 }

@@ -25,8 +25,13 @@ func (c *conn) openRaw() {
 
 // readNow reads what has arrived. It reports whether it read something, or got
 // an end or an error. So a goroutine does not wait for a request inside package
-// tls, and its stack stays small.
+// tls, and its stack stays small: package tls is not even asked while it can have
+// nothing.
 func (c *conn) readNow(fd uintptr) bool {
+	if c.drained && !c.peeked && !hasArrived(fd) {
+		c.peeked = true
+		return false
+	}
 	b := buffers.Get().(*buffer)
 	var n int
 	if c.tls == nil {
@@ -35,6 +40,7 @@ func (c *conn) readNow(fd uintptr) bool {
 		c.meter.fd, c.meter.now = fd, true
 		n, c.inErr = c.tls.Read(b[:])
 		c.meter.now = false
+		c.drained, c.peeked = c.inErr == syscall.EAGAIN, false
 	}
 	if n > 0 {
 		c.in, c.lent, c.inErr = b[:n], b, nil
@@ -45,6 +51,23 @@ func (c *conn) readNow(fd uintptr) bool {
 		c.inErr = io.ErrNoProgress
 	}
 	return c.inErr != syscall.EAGAIN
+}
+
+// hasArrived reports whether a read would return something: bytes, an end or an
+// error.
+func hasArrived(fd uintptr) bool {
+	var one [1]byte
+	_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return err != syscall.EAGAIN
+}
+
+// drain reads what package tls has read but not returned, while this goroutine's
+// stack is large anyway. The goroutine that watches next then need not ask
+// package tls before it waits.
+func (c *conn) drain() {
+	if c.tls != nil && c.input != nil && len(c.in) == 0 {
+		_ = c.input.Read(func(fd uintptr) bool { c.readNow(fd); return true })
+	}
 }
 
 // readFD reads what has arrived. The error EAGAIN is a temporary net.Error, so

@@ -15,14 +15,21 @@ var past = time.Unix(1, 0)
 
 // watchDisconnect starts to watch whether the caller of k disconnects. It does
 // not after an incomplete body: such a call is short, and the input may be the
-// rest of the body.
-func (c *conn) watchDisconnect(k *call) {
+// rest of the body. drain is set by the goroutine that has served the call.
+func (c *conn) watchDisconnect(k *call, drain bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.watching && !c.over {
-		c.watching, c.ahead = true, len(c.in) > 0
-		go c.watch(k)
+	if c.watching || c.over {
+		return
 	}
+	c.watching = true
+	if drain {
+		c.mu.Unlock()
+		c.drain()
+		c.mu.Lock()
+	}
+	c.ahead = len(c.in) > 0
+	go c.watch(k)
 }
 
 // watch reads during the call, and ends the call when the connection ends.
