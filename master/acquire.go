@@ -265,20 +265,12 @@ func (a *acquire) answerSet(holds []*state.Hold) (lockapi.Grant, error) {
 // that.
 func (a *acquire) markDelivered(h *state.Hold) { a.registered.markDelivered(a.o, h) }
 
-// markGrantDelivered is markDelivered for each lock of a grant: all locks of a set
-// have one number. A grant that is an event needs no mark: it is not withdrawn, and
-// the mark would suppress the event.
+// markGrantDelivered is markDelivered for each lock of a grant: see
+// waiters.delivered.
 func (a *acquire) markGrantDelivered(g *state.Hold) {
-	s := a.o.log.State()
-	mark := func(r *registered) {
-		if h, _ := r.key.in(s); h != nil && h.WaitSeq == g.WaitSeq && h.EventSeq == 0 {
-			r.markDelivered(a.o, h)
-		}
-	}
-	mark(&a.registered)
-	for i := range a.with {
-		mark(&a.with[i])
-	}
+	a.o.mu.Lock()
+	defer a.o.mu.Unlock()
+	a.o.waiters.delivered(g)
 }
 
 func (r *registered) markDelivered(o *office, h *state.Hold) {

@@ -13,10 +13,14 @@ import (
 // because this call is registered with its claim. position is the queue
 // position if the wait was just made, else 0.
 func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
+	var set []string
+	if len(a.with) > 0 {
+		set = a.op.Paths()
+	}
 	a.o.mu.Lock()
-	a.claim.wait = max(a.claim.wait, seq) // a later call may have waited since seq was found
+	a.claim.waited(seq, set) // a later call may have waited since seq was found
 	for i := range a.with {
-		a.with[i].claim.wait = max(a.with[i].claim.wait, seq)
+		a.with[i].claim.waited(seq, set)
 	}
 	a.o.mu.Unlock()
 	t := stoppedTimer()

@@ -138,6 +138,43 @@ func TestRefusalClaimsTheWholeSet(t *testing.T) {
 	}
 }
 
+// TestRefusalOfAPartKeepsTheSet: a call for one lock of a set is refused because of
+// its mode, as the call for the set breaks off. The session keeps all locks, or none.
+func TestRefusalOfAPartKeepsTheSet(t *testing.T) {
+	for _, first := range []string{"refused", "broken", "broken and withdrawn"} {
+		for _, path := range []string{"/a", "/b"} {
+			one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+				know(c)
+				a, b := two(t, m)
+				mustHold(t, m, "/b", want(a))
+				set, seq := placed(t, n, "/a", want(b, with("/b"), waiting(time.Minute)))
+				part := newAcquire(set.o, &Caller{}, &lockapi.AcquireLock{Path: path, LockRequest: want(b, shared(0))})
+				part.enter()
+				releaseLock(t, m, "/b", a)
+				if first != "refused" {
+					set.breakOff(seq)
+				}
+				if first == "broken and withdrawn" {
+					pass(5 * fakeDelay)
+				}
+				code(t, second(part.run(t.Context())), lockapi.CodeConflict)
+				if first == "refused" {
+					set.breakOff(seq)
+				}
+				part.exit()
+				pass(5 * fakeDelay)
+				kept := first == "refused"
+				if s := n.State(); (holder(s, "/a") == b) != kept || (holder(s, "/b") == b) != kept {
+					t.Errorf("%s first, asked for %s: /a is held by %q and /b by %q", first, path, holder(s, "/a"), holder(s, "/b"))
+				}
+				if n := len(set.o.waiters.claims); n != 0 {
+					t.Errorf("%d claims are remembered for ever", n)
+				}
+			})
+		}
+	}
+}
+
 // TestLateAnswerTakesNothingBack: a call that still answers with an earlier hold does
 // not make a later grant of the pair count as undelivered.
 func TestLateAnswerTakesNothingBack(t *testing.T) {
@@ -159,9 +196,11 @@ func TestRefusalIsNoEvent(t *testing.T) {
 		mustHold(t, m, "/l", want(a))
 		must(t, second(acquireLock(t, m, "/l", want(b, queueing))))
 		releaseLock(t, m, "/l", a)
-		key := claimKey{session: b, path: "/l"}
-		h, _ := key.in(n.State())
-		call := acquire{o: openOffice(t, n), registered: registered{key: key, claim: &acquires{wait: h.WaitSeq}}}
+		h, _ := claimKey{session: b, path: "/l"}.in(n.State())
+		call := newAcquire(openOffice(t, n), &Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(b)})
+		call.enter()
+		defer call.exit()
+		call.claim.wait = h.WaitSeq
 		call.markGrantDelivered(h)
 		if call.claim.delivered != 0 {
 			t.Errorf("the grant %+v counts as delivered", h)

@@ -41,6 +41,8 @@ type acquires struct {
 	queued      bool   // a call was answered 202: the grant becomes an event of the session
 	orphan      uint64 // number of a wait of an earlier office that no call has asked about
 	withdrawals int    // under way: answer nothing from memory
+
+	set []string // the locks of the wait with the number wait; nil for one lock
 }
 
 // waiter is one acquire under way. It is woken when its claim has changed.
@@ -90,6 +92,39 @@ func (ws *waiters) notify(c *acquires, h *state.Hold) {
 	ws.sessions.notify(h)
 }
 
+// waited records a wait of the claim, for the locks of set.
+func (c *acquires) waited(seq uint64, set []string) {
+	if seq >= c.wait {
+		c.wait, c.set = seq, set
+	}
+}
+
+// delivered records that a caller knows of a grant, for each lock that was granted
+// with it. It records nothing if one of them has ended or is being withdrawn: the
+// others are withdrawn with their last call. A grant that is an event needs no
+// record: it is not withdrawn, and the record would suppress the event.
+func (ws *waiters) delivered(g *state.Hold) {
+	s, paths := ws.log.State(), []string{g.Path}
+	if c := ws.claims[holdKey(g)]; c != nil && c.wait == g.WaitSeq && c.set != nil {
+		paths = c.set
+	}
+	var all []*acquires
+	for _, path := range paths {
+		key := claimKey{g.Session, path, g.Handle}
+		h, _ := key.in(s)
+		c := ws.claims[key]
+		if h == nil || h.WaitSeq != g.WaitSeq || h.EventSeq != 0 || c != nil && c.withdrawals > 0 {
+			return
+		}
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	for _, c := range all {
+		c.delivered = max(c.delivered, g.WaitSeq)
+	}
+}
+
 // collect forgets a claim that is no longer needed.
 func (ws *waiters) collect(key claimKey, c *acquires) {
 	if len(c.calls) == 0 && !c.queued && c.orphan == 0 && c.withdrawals == 0 && ws.claims[key] == c {
@@ -109,7 +144,7 @@ func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
 	}
 	if c != nil {
 		c.queued = c.queued && w.Seq < c.wait // a call may have queued since, by a later state
-		c.wait = max(c.wait, w.Seq)
+		c.waited(w.Seq, w.Set)
 		ws.wake(key, c)
 	}
 }
@@ -134,7 +169,7 @@ func (ws *waiters) wake(key claimKey, c *acquires) {
 // time to return.
 func (ws *waiters) adopt(w *state.Wait) {
 	key := waitKey(w)
-	ws.claims[key] = &acquires{orphan: w.Seq, wait: w.Seq}
+	ws.claims[key] = &acquires{orphan: w.Seq, wait: w.Seq, set: w.Set}
 	ws.sessions.deadlines.add(&deadline{at: ws.sessions.graceEnds(w.Session), of: orphan(key)})
 }
 
