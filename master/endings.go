@@ -1,7 +1,9 @@
 package master
 
 import (
+	"context"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/stoutlock/stout/replica/state"
@@ -60,21 +62,35 @@ func (e *endings) admit() {
 	}
 }
 
-// wait queues an end and waits for its turn, unless done is closed first. The caller
-// must then call finish.
-func (e *endings) wait(claims int64, done <-chan struct{}) (*ending, error) {
+// leave is finish for an end that may still wait.
+func (e *endings) leave(one *ending) {
+	e.mu.Lock()
+	if i := slices.Index(e.queue, one); i >= 0 {
+		e.queue = slices.Delete(e.queue, i, i+1)
+		one.claims = 0
+	}
+	e.mu.Unlock()
+	e.finish(one)
+}
+
+// wait queues an end and waits for its turn, unless ctx ends or done is closed
+// first. The caller must then call finish.
+func (e *endings) wait(ctx context.Context, claims int64, done <-chan struct{}) (*ending, error) {
 	next := e.begin(claims)
 	select {
 	case <-next.turn:
 		return next, nil
+	case <-ctx.Done():
+		e.leave(next)
+		return nil, errNoMaster("the caller has gone")
 	case <-done:
 		return nil, errNoMaster("mastership was lost before the call took effect")
 	}
 }
 
-// turnToDelete waits until the files below some prefixes may be deleted. It returns
-// nil if there are none.
-func (o *office) turnToDelete(prefixes []string) (*ending, error) {
+// turnToDelete waits until the files below some prefixes may be deleted, and checks
+// the caller's rights again. It returns nil if there are no files.
+func (o *office) turnToDelete(ctx context.Context, by *Caller, prefixes []string) (*ending, error) {
 	var files int64
 	for _, p := range prefixes {
 		files += upTo(mostEnding, o.log.State().Files(p, ""))
@@ -82,7 +98,15 @@ func (o *office) turnToDelete(prefixes []string) (*ending, error) {
 	if files == 0 {
 		return nil, nil
 	}
-	return o.deletions.wait(files, o.done)
+	turn, err := o.deletions.wait(ctx, files, o.done)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.authorize(by); err != nil {
+		o.deletions.finish(turn)
+		return nil, err
+	}
+	return turn, nil
 }
 
 // upTo counts files, but not further than most.

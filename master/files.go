@@ -38,7 +38,7 @@ func (d FilesDeleted) again() bool { return d.Replayed }
 // WriteFile writes a file. The errors are precondition_failed, not_held,
 // conflict for another call under the key, session_not_found, too_many, and the
 // errors of every call.
-func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) (FileWritten, error) {
+func (m *Master) WriteFile(ctx context.Context, by *Caller, w *lockapi.WriteFile) (FileWritten, error) {
 	sum := sha256.Sum256(w.Content)
 	step := &state.Write{Path: w.Path, Content: w.Content, Sum: sum[:], Sequential: w.Sequential, Owner: ownerOf(w.Ephemeral), WithContent: w.Tell}
 	switch {
@@ -49,7 +49,7 @@ func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) 
 	}
 	call := *w
 	call.Content = sum[:] // the digest has the sum instead of the content
-	r, err := m.transact(by, &state.Transaction{Session: w.Session, Key: w.Key, Guards: guardsOf(w.Sequencers), Then: []state.Step{step}}, call)
+	r, err := m.transact(ctx, by, &state.Transaction{Session: w.Session, Key: w.Key, Guards: guardsOf(w.Sequencers), Then: []state.Step{step}}, call)
 	if err != nil {
 		return FileWritten{}, err
 	}
@@ -59,7 +59,7 @@ func (m *Master) WriteFile(_ context.Context, by *Caller, w *lockapi.WriteFile) 
 
 // DeleteFiles deletes one file, or the files below a directory. It returns the
 // errors of WriteFile, and invalid_argument for too many files.
-func (m *Master) DeleteFiles(_ context.Context, by *Caller, d *lockapi.DeleteFiles) (FilesDeleted, error) {
+func (m *Master) DeleteFiles(ctx context.Context, by *Caller, d *lockapi.DeleteFiles) (FilesDeleted, error) {
 	var step state.Step = &state.DeleteBelow{Prefix: d.Prefix}
 	if d.Path != "" {
 		one := &state.Delete{Path: d.Path}
@@ -68,7 +68,7 @@ func (m *Master) DeleteFiles(_ context.Context, by *Caller, d *lockapi.DeleteFil
 		}
 		step = one
 	}
-	r, err := m.transact(by, &state.Transaction{Session: d.Session, Key: d.Key, Guards: guardsOf(d.Sequencers), Then: []state.Step{step}}, d)
+	r, err := m.transact(ctx, by, &state.Transaction{Session: d.Session, Key: d.Key, Guards: guardsOf(d.Sequencers), Then: []state.Step{step}}, d)
 	if err != nil {
 		return FilesDeleted{}, err
 	}
@@ -77,7 +77,7 @@ func (m *Master) DeleteFiles(_ context.Context, by *Caller, d *lockapi.DeleteFil
 
 // transact proposes a transaction, unless it would change nothing. The key's
 // digest is made from call, which is what the caller sent.
-func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.TransactionResult, error) {
+func (m *Master) transact(ctx context.Context, by *Caller, op *state.Transaction, call any) (state.TransactionResult, error) {
 	return serve(m, by, func(o *office) (state.TransactionResult, error) {
 		if op.Key != "" {
 			op.Digest = digestOf(call)
@@ -86,7 +86,7 @@ func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.Tr
 		found, ok := o.fromMemory(op)
 		if !ok {
 			var err error
-			if found, err = o.putThrough(by, op); err != nil {
+			if found, err = o.putThrough(ctx, by, op); err != nil {
 				return state.TransactionResult{}, err
 			}
 		}
@@ -100,7 +100,7 @@ func (m *Master) transact(by *Caller, op *state.Transaction, call any) (state.Tr
 
 // putThrough proposes a transaction once its turn has come and the quotas have
 // room.
-func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Result, err error) {
+func (o *office) putThrough(ctx context.Context, by *Caller, op *state.Transaction) (found state.Result, err error) {
 	placed := func() {}
 	if c := compareAndSetCall(op); c != nil && o.turns.enter(c, o.done) {
 		placed = func() { o.turns.placed(c) }
@@ -120,7 +120,7 @@ func (o *office) putThrough(by *Caller, op *state.Transaction) (found state.Resu
 			below = append(below, d.Prefix)
 		}
 	}
-	turn, err := o.turnToDelete(below)
+	turn, err := o.turnToDelete(ctx, by, below)
 	if err != nil {
 		return nil, err
 	}

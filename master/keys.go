@@ -35,7 +35,7 @@ func pathOfKeys(c *lockapi.ChangeKeys) string {
 
 // ChangeKeys changes and reads keys, all or none. The answer has each operation
 // that prevents it. The errors are too_many and the errors of every call.
-func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys) (lockapi.KeysChanged, error) {
+func (m *Master) ChangeKeys(ctx context.Context, by *Caller, c *lockapi.ChangeKeys) (lockapi.KeysChanged, error) {
 	return serve(m, by, func(o *office) (lockapi.KeysChanged, error) {
 		var none lockapi.KeysChanged
 		op := &state.ChangeKeys{Steps: make([]state.KeyStep, len(c.Operations))}
@@ -61,7 +61,7 @@ func (m *Master) ChangeKeys(_ context.Context, by *Caller, c *lockapi.ChangeKeys
 					below = append(below, k.Path)
 				}
 			}
-			turn, err := o.turnToDelete(below)
+			turn, err := o.turnToDelete(ctx, by, below)
 			if err != nil {
 				return none, err
 			}

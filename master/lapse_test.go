@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoutlock/stout/lease"
@@ -317,6 +318,54 @@ func TestHeavyDeletionsGoAPartAtATime(t *testing.T) {
 			if ends > 1 || deletions > 1 {
 				t.Errorf("one entry has %d ends of sessions and %d deletions", ends, deletions)
 			}
+		}
+	})
+}
+
+// TestDeletionsThatWait for their turn end with their callers, and need the right to
+// delete when the turn comes.
+func TestDeletionsThatWait(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		rule := func(write ...string) {
+			t.Helper()
+			must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: write}})))
+		}
+		write := by("user:a", WriteAt, "/p/d/f")
+		must(t, second(m.WriteFile(t.Context(), &write, &lockapi.WriteFile{Path: "/p/d/f"})))
+		o := openOffice(t, n)
+		for name, remove := range map[string]func(context.Context) error{
+			"files": func(ctx context.Context) error {
+				return second(m.DeleteFiles(ctx, new(by("user:a", WriteBelow, "/p/d/")), &lockapi.DeleteFiles{Prefix: "/p/d/"}))
+			},
+			"keys": func(ctx context.Context) error {
+				tree := lockapi.KeyOperation{Verb: lockapi.KeyDeleteTree, Path: "/p/d/"}
+				return second(m.ChangeKeys(ctx, new(by("user:a", WriteBelow, "/p/d/")), &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{tree}}))
+			},
+		} {
+			rule("user:a")
+			crowd := o.deletions.begin(mostEnding)
+			ctx, leave := context.WithCancel(t.Context())
+			left, denied := make(chan error, 1), make(chan error, 1)
+			go func() { left <- remove(ctx) }()
+			synctest.Wait()
+			go func() { denied <- remove(t.Context()) }()
+			synctest.Wait()
+			leave()
+			synctest.Wait()
+			select {
+			case err := <-left:
+				code(t, err, lockapi.CodeNoMaster)
+			default:
+				t.Errorf("%s: the deletion of a caller that has gone still waits", name)
+			}
+			rule()
+			o.deletions.finish(crowd)
+			code(t, <-denied, lockapi.CodePermissionDenied)
+			o.deletions.mu.Lock()
+			if _, there := n.State().File("/p/d/f"); !there || o.deletions.claims != 0 || len(o.deletions.queue) != 0 {
+				t.Errorf("%s: the file is there: %v; %d files are being deleted, %d deletions wait", name, there, o.deletions.claims, len(o.deletions.queue))
+			}
+			o.deletions.mu.Unlock()
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -197,10 +198,11 @@ func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 		Dur("ttl_ms", s.ttl).Dur("silent_ms", o.now()-s.base)
 }
 
-// proposeEnd proposes the end of a session once its turn has come.
+// proposeEnd proposes the end of a session once its turn has come, also if its
+// caller has gone: its locks are needed.
 func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (state.Result, error) {
 	files := upTo(mostEnding, o.log.State().Ephemeral(session))
-	e, err := o.endings.wait(1+o.quotas.Claims(session)+files, o.done)
+	e, err := o.endings.wait(context.Background(), 1+o.quotas.Claims(session)+files, o.done)
 	if err != nil {
 		return nil, err
 	}
