@@ -197,6 +197,9 @@ func (op *ChangeKeys) certain(s *State) bool {
 		return hold == nil && wait == nil && k.acquire().verdict(s) == Held
 	case KeyUnlock:
 		return hold != nil && hold.Key != NoKey
+	case KeyDeleteTree:
+		all, why := k.tree(s, &keyRoom{keys: MaxDeleted})
+		return why == 0 && len(all) > 0
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"testing"
 
 	"github.com/stoutlock/stout/replica/state"
@@ -24,5 +25,29 @@ func TestCertainChangesOfKeysAreNotTried(t *testing.T) {
 			t.Errorf("verb %d: %v allocations", op.Steps[0].Verb, n)
 		}
 		s = applied(t, s, state.Command{Operation: op})
+	}
+}
+
+// TestCertainDeletionsAreNotTried: the deletion of a directory is not carried out on a
+// copy of the state, neither before its turn nor to find that the log is needed.
+func TestCertainDeletionsAreNotTried(t *testing.T) {
+	s, sum := opened(t, 1), sha256.Sum256(nil)
+	s = applied(t, s, state.Command{Operation: &state.RaiseLevel{Level: 7}})
+	const files = 1000
+	for i := range files {
+		s = applied(t, s, state.Command{Operation: &state.Transaction{Then: []state.Step{&state.Write{Path: fmt.Sprint("/d/", i), Sum: sum[:]}}}})
+	}
+	below := []state.Step{&state.DeleteBelow{Prefix: "/d/"}}
+	for _, op := range []state.Operation{
+		&state.Transaction{Then: below},
+		&state.Transaction{Then: below, Session: sessionID(0), Key: "k"},
+		&state.ChangeKeys{Steps: []state.KeyStep{{Verb: state.KeyDeleteTree, Path: "/d/"}}},
+	} {
+		if _, changes := s.Would(op); !changes {
+			t.Fatalf("%+v would change nothing", op)
+		}
+		if n := testing.AllocsPerRun(10, func() { s.Would(op) }); n > files/10 {
+			t.Errorf("%+v: %v allocations", op, n)
+		}
 	}
 }

@@ -1,5 +1,7 @@
 package state
 
+import "slices"
+
 // Transaction makes several changes atomically. If every condition holds, all
 // steps of Then happen, otherwise all of Else. If one step fails, no step
 // happens. A single write of a file is a transaction of one step.
@@ -55,7 +57,7 @@ func (op *Transaction) wellFormed() bool {
 }
 
 func (op *Transaction) would(s *State) (Result, bool) {
-	if op.overwrites(s) {
+	if op.certain(s) {
 		return TransactionResult{Verdict: Done, Succeeded: true}, true
 	}
 	e := edit(s, 0)
@@ -63,12 +65,14 @@ func (op *Transaction) would(s *State) (Result, bool) {
 	return r, len(e.changes) > 0
 }
 
-// overwrites reports whether the transaction is an unconditional write that has
-// no remembered answer. Such a write surely changes something and need not be
-// tried.
-func (op *Transaction) overwrites(s *State) bool {
-	w := lone(op.Then)
-	if w == nil || w.When != Always || w.Sequential || len(op.Guards)+len(op.If) > 0 {
+// certain reports whether the transaction is an unconditional write, or the
+// deletion of a directory, and has no remembered answer. It surely changes something
+// and need not be tried.
+func (op *Transaction) certain(s *State) bool {
+	if len(op.If) > 0 || slices.ContainsFunc(op.Guards, func(q Sequencer) bool { return !s.Held(q) }) {
+		return false
+	}
+	if w := lone(op.Then); (w == nil || w.When != Always || w.Sequential) && !deletes(s, op.Then) {
 		return false
 	}
 	if op.Session == "" {
@@ -80,6 +84,25 @@ func (op *Transaction) overwrites(s *State) bool {
 	}
 	_, again := s.Answer(op.Session, op.Key)
 	return !again
+}
+
+// deletes reports whether a branch only deletes a directory, which has files and
+// not too many.
+func deletes(s *State, branch []Step) bool {
+	if len(branch) != 1 {
+		return false
+	}
+	d, _ := branch[0].(*DeleteBelow)
+	if d == nil {
+		return false
+	}
+	n := 0
+	for range s.Files(d.Prefix, "") {
+		if n++; n > MaxDeleted {
+			return false
+		}
+	}
+	return n > 0
 }
 
 func (op *Transaction) do(e *editor, _ Result) Result { return op.try(e) }
