@@ -141,6 +141,9 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 	case errors.Is(err, raft.ErrLogNotFound) && !s.leading():
 		return s.standIn(index, l)
 	case errors.Is(err, raft.ErrLogNotFound) && index > 0:
+		if first, e := s.FirstIndex(); e != nil || first != index+1 { // it cannot continue from there
+			return err
+		}
 		return s.sending.endOf(index, l)
 	case err != nil && !errors.Is(err, raft.ErrLogNotFound):
 		s.fail(fmt.Errorf("read log entry %d: %w; %s", index, err, datadir.Cure))
@@ -216,7 +219,7 @@ func (s *logStore) compacted(index uint64) (end, term uint64, ok bool) {
 // needs (see sending).
 func (s *logStore) DeleteRange(from, to uint64) error {
 	if s.leading() {
-		if to = s.sending.limit(to); to < from {
+		if to = s.sending.limit(from, to); to < from {
 			return nil
 		}
 	}

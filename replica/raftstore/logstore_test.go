@@ -233,11 +233,31 @@ func TestLogKeepsWhatAFollowerNeeds(t *testing.T) {
 	now += patience
 	compact(80, 81)
 	progress(hangs)
-	compact(85, 81)
+	compact(85, 86) // the log has lost what its follower needs: it keeps nothing for it
 	must(t, hangs.Close())
 	open()
 	leads = false // a follower sends nothing
 	compact(90, 91)
+}
+
+// TestLeaderContinuesOnlyWithTheNextEntry: a transfer that has stalled keeps no entries.
+// A leader without the entry behind such a snapshot in its log does not try to continue
+// from it, also if another snapshot ends at that entry.
+func TestLeaderContinuesOnlyWithTheNextEntry(t *testing.T) {
+	log := raft.NewInmemStore()
+	must(t, log.StoreLogs(entries(22, 30, 1)))
+	s := newLogStore(t, log, raft.NewInmemSnapshotStore())
+	s.leading, s.sending.clock = func() bool { return true }, func() time.Duration { return 0 }
+	for _, end := range []uint64{20, 21} {
+		s.sending.begin().opened(end, 1, io.NopCloser(strings.NewReader("")))
+	}
+	var l raft.Log
+	if err := s.GetLog(20, &l); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("continues from 20 although the log begins at 22: %v", err)
+	}
+	if err := s.GetLog(21, &l); err != nil || l.Term != 1 {
+		t.Errorf("%+v, %v at the entry before the log's first", l, err)
+	}
 }
 
 // TestLogKeepsABoundedNumber of entries for a transfer that does not end.
@@ -245,7 +265,7 @@ func TestLogKeepsABoundedNumber(t *testing.T) {
 	s := sending{clock: func() time.Duration { return 0 }}
 	s.begin().opened(100, 1, io.NopCloser(strings.NewReader("")))
 	for to, want := range map[uint64]uint64{50: 50, 200: 100, mostKept + 100: 100, mostKept + 500: 500} {
-		if got := s.limit(to); got != want {
+		if got := s.limit(1, to); got != want {
 			t.Errorf("up to %d: %d, want %d", to, got, want)
 		}
 	}

@@ -92,16 +92,17 @@ func (b *sent) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// limit returns the last entry up to which the log may be compacted: to, or the end
-// of an earlier snapshot.
-func (s *sending) limit(to uint64) uint64 {
+// limit returns the last entry up to which the log, which begins at first, may be
+// compacted: to, or the end of an earlier snapshot. If the log has lost the entry
+// behind a snapshot, its follower needs the next one anyway.
+func (s *sending) limit(first, to uint64) uint64 {
 	now := s.clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(now)
 	least := to - min(to, mostKept)
 	for _, b := range s.all {
-		if b.index == 0 || now < b.until {
+		if b.index == 0 || now < b.until && first <= b.index+1 {
 			to = min(to, max(b.index, least))
 		}
 	}
@@ -109,7 +110,7 @@ func (s *sending) limit(to uint64) uint64 {
 }
 
 // endOf answers a leader that looks for the entry at which such a snapshot ends, to
-// continue from it: it only needs the entry's term. The log begins behind it.
+// continue from it: it only needs the entry's term. The log must begin behind it.
 func (s *sending) endOf(index uint64, l *raft.Log) error {
 	now := s.clock()
 	s.mu.Lock()
