@@ -48,11 +48,12 @@ func (r *Caller) open(ctx context.Context, addr string, o Hello) (net.Conn, []by
 		return nil, nil, err
 	}
 	deadline, _ := ctx.Deadline()
+	_ = under.SetDeadline(deadline) // before the end of ctx may set another
 	stop := context.AfterFunc(ctx, func() { _ = under.SetDeadline(time.Unix(1, 0)) })
 	var card []byte
 	c, err := secureTo(ctx, under, r.Security, o.To)
 	if err == nil {
-		card, err = open(c, o, deadline)
+		card, err = open(c, o)
 	}
 	if err != nil || !stop() {
 		_ = under.Close()

@@ -127,11 +127,8 @@ func (e noAnswer) Error() string {
 func (e noAnswer) Unwrap() error { return e.err }
 
 // open opens a dialled connection and returns the reply's card. The caller must
-// close the connection, even after an error.
-func open(c net.Conn, o Hello, deadline time.Time) ([]byte, error) {
-	if err := c.SetDeadline(deadline); err != nil {
-		return nil, err
-	}
+// close the connection, even after an error. Its deadline ends with the opening.
+func open(c net.Conn, o Hello) ([]byte, error) {
 	if err := writeFrame(c, magic, o); err != nil {
 		return nil, noAnswer{err}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -274,6 +275,37 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	if c, err := Dial(ctx, in.Addr().String(), good(Raft), nil); err == nil {
 		t.Error(c)
 	}
+}
+
+// leftEarly is a connection that its caller leaves at its first deadline.
+type leftEarly struct {
+	net.Conn
+	leave func()
+}
+
+func (c *leftEarly) SetDeadline(at time.Time) error {
+	if leave := c.leave; leave != nil {
+		c.leave = nil
+		leave()
+		synctest.Wait() // the deadline of a call that has ended is set
+	}
+	return c.Conn.SetDeadline(at)
+}
+
+// TestDialOfACallerThatLeavesEarly: the call's own deadline does not follow upon the
+// end of its context.
+func TestDialOfACallerThatLeavesEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		defer there.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var r Caller
+		r.dialer.Dial = func(context.Context, string, string) (net.Conn, error) { return &leftEarly{here, cancel}, nil }
+		began := time.Now()
+		if _, err := r.Dial(ctx, "127.0.0.1:1", good(Raft)); err == nil || time.Since(began) != 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
 }
 
 func FuzzOpening(f *testing.F) {
