@@ -45,7 +45,7 @@ type keepalive struct {
 	wait     time.Duration
 	ack      uint64
 	noEvents bool // the call is an OpenSession by key: its answer has no events
-	shared   bool // the call is a KeepAliveAll
+	shared   *int // room for events in the answer of a KeepAliveAll; nil for other calls
 	wakeup   wait.Wakeup
 	by       *Caller // checked again when rights change; nil without a principal
 
@@ -203,7 +203,7 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 	now := k.o.now() // before the lease is checked
 	switch {
 	case s.ended:
-		k.quiet = k.shared && s.quiet
+		k.quiet = k.shared != nil && s.quiet
 		return reply, 0, rights.ErrNoSession(s.id)
 	case s.expiring || now >= k.o.sessions.due(s):
 		return k.later(s, lapseRecheck) // its end has been, or is about to be, proposed
@@ -220,7 +220,11 @@ func (k *keepalive) step(s *session, answerBy time.Duration) (reply lockapi.Keep
 		Epoch:  k.o.epoch,
 	}
 	if !k.noEvents {
-		reply.Events = s.events.show()
+		room, own := k.shared, lockapi.PageBytes
+		if room == nil {
+			room = &own
+		}
+		reply.Events = s.events.show(room)
 	}
 	return reply, 0, nil
 }

@@ -21,10 +21,10 @@ import (
 func (m *Master) KeepAliveAll(ctx context.Context, by *Caller, req *lockapi.KeepAliveAll) (lockapi.Keepalives, error) {
 	return serve(m, by, func(o *office) (lockapi.Keepalives, error) {
 		all := &keepalives{o: o, out: make([]lockapi.KeptSession, len(req.Sessions))}
-		began, woken, access := o.now(), wait.NewWakeup(), m.log.State().AccessOn
+		began, woken, access, room := o.now(), wait.NewWakeup(), m.log.State().AccessOn, lockapi.PageBytes
 		for i, s := range req.Sessions {
 			all.out[i].ID = s.ID
-			k := &keepalive{o: o, began: began, wakeup: woken, shared: true, ack: s.Ack, wait: time.Duration(req.WaitMS) * time.Millisecond}
+			k := &keepalive{o: o, began: began, wakeup: woken, shared: &room, ack: s.Ack, wait: time.Duration(req.WaitMS) * time.Millisecond}
 			if by.Principal != "" || by.Secret != nil || access {
 				each := *by
 				each.Ask = Ask{Right: NoCaller, Session: s.ID}

@@ -124,6 +124,7 @@ const (
 	linkFrame    = 230
 	pastFrame    = 450
 	tokenFrame   = 200
+	eventFrame   = 130
 	pairFrame    = len(`"":"",`)
 )
 

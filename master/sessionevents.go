@@ -102,21 +102,31 @@ func (es *sessionEvents) acknowledge(seq uint64) {
 	*es = slices.DeleteFunc(*es, func(e sessionEvent) bool { return e.shown && e.seq <= seq })
 }
 
-// show returns the events for an answer and marks them as shown.
-func (es sessionEvents) show() []lockapi.Event {
-	out := make([]lockapi.Event, len(es))
+// show returns the first events, up to the one that exhausts room, the bytes left in
+// the answer, and marks them as shown. The others follow when these are acknowledged:
+// each answer has at least one.
+func (es sessionEvents) show(room *int) []lockapi.Event {
+	out := []lockapi.Event{}
 	for i := range es {
-		es[i].shown = true
-		h, w, l := es[i].hold, es[i].wait, es[i].loss
-		switch {
-		case l != nil:
-			out[i] = lockapi.Event{Seq: l.EventSeq, Type: lockapi.EventLockLost, Path: l.Path, Handle: l.Handle, Token: l.Token, Reason: lossReasons[l.Reason]}
-		case w != nil:
-			out[i] = lockapi.Event{Seq: es[i].seq, Type: lockapi.EventLockWithdrawn, Path: w.Path, Handle: w.Handle, Mode: mode(w.Mode), Reason: lockapi.ReasonDenied}
-		default:
-			out[i] = lockapi.Event{Seq: h.EventSeq, Type: lockapi.EventLockGranted, Path: h.Path, Handle: h.Handle,
-				Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h)}
+		if i > 0 && *room <= 0 {
+			break
 		}
+		es[i].shown = true
+		e := es[i].event()
+		*room -= eventFrame + textSize(e.Path, e.Handle, e.Sequencer)
+		out = append(out, e)
 	}
 	return out
+}
+
+func (e sessionEvent) event() lockapi.Event {
+	h, w, l := e.hold, e.wait, e.loss
+	switch {
+	case l != nil:
+		return lockapi.Event{Seq: l.EventSeq, Type: lockapi.EventLockLost, Path: l.Path, Handle: l.Handle, Token: l.Token, Reason: lossReasons[l.Reason]}
+	case w != nil:
+		return lockapi.Event{Seq: e.seq, Type: lockapi.EventLockWithdrawn, Path: w.Path, Handle: w.Handle, Mode: mode(w.Mode), Reason: lockapi.ReasonDenied}
+	}
+	return lockapi.Event{Seq: h.EventSeq, Type: lockapi.EventLockGranted, Path: h.Path, Handle: h.Handle,
+		Mode: mode(h.Mode), Token: h.Token, Sequencer: sequencer(h)}
 }

@@ -145,7 +145,7 @@ func (ss *sessions) end(id string) *session {
 	ss.deadlines.remove(&s.deadline)
 	delete(ss.byID, id)
 	for _, k := range s.keepalives {
-		if !k.shared || !s.quiet {
+		if k.shared == nil || !s.quiet {
 			k.wake()
 		}
 	}

@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -515,6 +516,58 @@ func TestWithdrawnWaitsDisplaceNoLoss(t *testing.T) {
 	if len(es) != 1+mostWithdrawn || es[0].loss == nil || es[1].seq != 3+mostWithdrawn/8 {
 		t.Errorf("%d events, the first two %+v", len(es), es[:2])
 	}
+}
+
+// TestEventsOfOneAnswerAreBounded: an answer has the first of a session's events, and the
+// next answer the following ones, once these are acknowledged. A call for many sessions
+// has as many in all, and at least one for each session.
+func TestEventsOfOneAnswerAreBounded(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		a, b := two(t, m)
+		o, path := openOffice(t, n), "/"+strings.Repeat("\x01", lockapi.MaxPathBytes-1)
+		const events = 400
+		o.mu.Lock()
+		for _, id := range []string{a, b} {
+			for seq := range uint64(events) {
+				w := &state.Wait{Path: path, Handle: strings.Repeat("h", lockapi.MaxHandleBytes), Mode: state.Exclusive}
+				o.sessions.byID[id].events.add(sessionEvent{seq: lockapi.MaxToken - events + seq, wait: w})
+			}
+		}
+		o.mu.Unlock()
+		size := func(v any) int {
+			text, err := json.Marshal(v)
+			must(t, err)
+			return len(text)
+		}
+		var seen []lockapi.Event
+		for answers, ack := 0, uint64(0); ; answers++ {
+			k, err := keepalive1(m, a, 0, ack)
+			must(t, err)
+			if len(k.Events) == 0 {
+				if answers != 3 {
+					t.Errorf("%d answers", answers)
+				}
+				break
+			}
+			if n := size(k); n > lockapi.PageBytes+7_000 {
+				t.Fatalf("an answer of %d bytes", n)
+			}
+			seen, ack = append(seen, k.Events...), k.Events[len(k.Events)-1].Seq
+			all, err := m.KeepAliveAll(t.Context(), &Caller{}, &lockapi.KeepAliveAll{KeepalivesRequest: lockapi.KeepalivesRequest{Sessions: []lockapi.SessionAck{{ID: a}, {ID: b}}}})
+			must(t, err)
+			if n := size(all); n > lockapi.PageBytes+14_000 || len(all.Sessions[1].Events) == 0 {
+				t.Fatalf("an answer for two sessions has %d bytes, with %d events of the second", n, len(all.Sessions[1].Events))
+			}
+		}
+		for i, e := range seen {
+			if want := lockapi.MaxToken - events + uint64(i); e.Seq != want {
+				t.Fatalf("event %d is %d, want %d", i, e.Seq, want)
+			}
+		}
+		if len(seen) != events {
+			t.Errorf("%d events", len(seen))
+		}
+	})
 }
 
 // openKeyed opens a session under a key.
