@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"github.com/stoutlock/stout/master"
@@ -169,6 +170,7 @@ type Config struct {
 	File string
 
 	sources map[string]Source
+	program bool // made by Complete for a program
 }
 
 // Replica is one entry of the list that founds a cell.
@@ -178,14 +180,11 @@ type Replica = membership.Member
 func formatReplica(r Replica) string { return r.ID + "=" + r.RaftAddr + "," + r.APIURL }
 
 // Source describes the source of a value for a person: "default", "flag --cell",
-// "environment STOUTD_CELL", "r1.yaml:3".
+// "environment STOUTD_CELL", "r1.yaml:3"; for a program "field Cell".
 type Source string
 
 // SourceDefault marks a default value.
 const SourceDefault Source = "default"
-
-// sourceProgram marks a value that a program set in a Config.
-const sourceProgram Source = "program"
 
 // sourceDev marks a value that follows from Dev.
 const sourceDev Source = "dev"
@@ -203,6 +202,24 @@ func (c *Config) Source(name string) Source {
 func (c *Config) given(name string) bool {
 	_, ok := c.sources[name]
 	return ok
+}
+
+// fieldName returns the name of a field of the Config in Go.
+func (c *Config) fieldName(field any) string { return nameIn(reflect.ValueOf(c).Elem(), field) }
+
+func nameIn(all reflect.Value, field any) string {
+	for at, f := range all.Fields() {
+		switch {
+		case !at.IsExported():
+		case f.Addr().Interface() == field:
+			return at.Name
+		case f.Kind() == reflect.Struct:
+			if name := nameIn(f, field); name != "" {
+				return at.Name + "." + name
+			}
+		}
+	}
+	return ""
 }
 
 // Self returns the entry of Replicas for this replica. It is the zero Replica if

@@ -49,9 +49,10 @@ func Complete(c *Config) (*Config, error) {
 		return &whole, nil
 	}
 	l := newLoader()
+	l.config.program = true
 	for i, s := range settings(c) {
 		if texts := s.texts(); !slices.Equal(texts, l.table[i].texts()) && !(s.name == nameDataDir && c.Dev) {
-			l.apply(l.table[i], texts, sourceProgram)
+			l.apply(l.table[i], texts, Source("field "+l.config.fieldName(l.table[i].field)))
 		}
 	}
 	l.config.DataDir, l.config.Stdout, l.config.Stderr = c.DataDir, c.Stdout, c.Stderr

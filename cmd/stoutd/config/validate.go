@@ -67,8 +67,20 @@ func (v *validator) refuseValue(field any, shown, format string, args ...any) {
 // require refuses a setting that has no value; what describes the value.
 func (v *validator) require(field any, what string) {
 	s := v.rows[v.row(field)]
-	v.refuse(field, "it is required: %s; give --%s, %s, or %s in the file", what, s.name, s.env(), s.key())
+	give := fmt.Sprintf("give --%s, %s, or %s in the file", s.name, s.env(), s.key())
+	if v.config.program {
+		give = "set " + v.called(field)
+	}
+	v.refuse(field, "it is required: %s; %s", what, give)
 	v.problems[len(v.problems)-1].missing = true
+}
+
+// called returns the name by which a setting is given: a flag, or a field in a program.
+func (v *validator) called(field any) string {
+	if v.config.program {
+		return v.config.fieldName(field)
+	}
+	return "--" + v.rows[v.row(field)].name
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -94,7 +106,7 @@ func (v *validator) identity() {
 		field *string
 		what  string
 	}{
-		{&c.Cell, "the name of the cell (or --dev, to try things out)"},
+		{&c.Cell, "the name of the cell (or " + v.called(&c.Dev) + ", to try things out)"},
 		{&c.ID, "the id of this replica in the list of replicas"},
 	} {
 		switch {
@@ -130,7 +142,7 @@ func (v *validator) replicas() {
 		return
 	}
 	if len(c.Replicas) == 0 {
-		v.require(&c.Replicas, "id=host:port,http://host:port of each replica of the cell, this one included (or --join, to join a running cell)")
+		v.require(&c.Replicas, "id=host:port,http://host:port of each replica of the cell, this one included (or "+v.called(&c.Join)+", to join a running cell)")
 		return
 	}
 	seen := map[string]string{}
@@ -160,18 +172,19 @@ func (v *validator) replica(r Replica) {
 	if !nameForm.MatchString(r.ID) {
 		refuse("id %q: a name is %s", r.ID, nameRule)
 	}
+	give := fmt.Sprintf("give the addresses at which they reach this replica: %s %s=host:port,url", v.called(&c.Replicas), r.ID)
 	host, port, err := splitHostPort(r.RaftAddr)
 	switch {
 	case err != nil:
 		refuse("raft address %q: %v", r.RaftAddr, err)
 	case c.derivedEntry() && unspecified(host):
-		v.refuse(&c.RaftListen, "others can't dial it; give the addresses at which they reach this replica: --replica %s=host:port,url", r.ID)
+		v.refuse(&c.RaftListen, "others can't dial it; %s", give)
 		return
 	case unspecified(host) || port == 0:
 		refuse("raft address %q: others must be able to dial it, so it needs a host and a port", r.RaftAddr)
 	}
 	if err := checkURL(r.APIURL); err != nil && c.derivedEntry() {
-		v.refuse(&c.APIListen, "clients can't dial it; give the addresses at which they reach this replica: --replica %s=host:port,url", r.ID)
+		v.refuse(&c.APIListen, "clients can't dial it; %s", give)
 	} else if err != nil {
 		refuse("API URL %q: %v", r.APIURL, err)
 	}

@@ -69,6 +69,9 @@ type Replica struct {
 	stopped  chan struct{} // closed when Stop has closed all parts
 	stopErr  error         // its result
 
+	behind    chan struct{} // closed when a start that hung has ended and is closed; nil if none hung
+	behindErr error         // its result
+
 	// The parts, in the order of opening; nil before.
 	security  security
 	listener  net.Listener
@@ -93,6 +96,9 @@ type Replica struct {
 // hangs: after the end of ctx, Start waits for another ShutdownTimeout and then
 // abandons the open step.
 func Start(ctx context.Context, c *config.Config) (*Replica, error) {
+	if c == nil {
+		return nil, errors.New("there is no configuration: begin with config.Default")
+	}
 	c, err := config.Complete(c)
 	if err != nil {
 		return nil, err
@@ -138,11 +144,13 @@ func (r *Replica) errStuck() error {
 // must not have a running replica that cannot be stopped.
 func closeBehind[T any](r *Replica, end <-chan T) {
 	r.cancel()
+	r.behind = make(chan struct{})
 	go func() {
+		defer close(r.behind)
 		<-end
 		ctx, cancel := context.WithTimeout(context.Background(), r.config.ShutdownTimeout)
 		defer cancel()
-		_ = r.close(ctx)
+		r.behindErr = r.close(ctx)
 	}()
 }
 
@@ -305,13 +313,24 @@ const lastStep = 2 * time.Second
 // Stop hands mastership over, lets active calls end and closes everything that Start
 // opened. It takes at most ShutdownTimeout and a few seconds; ctx can shorten it.
 // After a fault it does not hand mastership over. The log also has the errors of its
-// steps. Another call waits for the first one and returns its error.
+// steps. Another call waits for the first one and returns its error. After ErrStuck
+// another call waits, until ctx ends, for the end of what hangs.
 func (r *Replica) Stop(ctx context.Context) error {
+	first := false
 	r.stopping.Do(func() {
+		first = true
 		r.stopErr = r.stop(ctx)
 		close(r.stopped)
 	})
-	return r.stopErr
+	if first || r.behind == nil {
+		return r.stopErr
+	}
+	select {
+	case <-r.behind:
+		return r.behindErr
+	case <-ctx.Done():
+		return r.stopErr
+	}
 }
 
 func (r *Replica) stop(ctx context.Context) error {

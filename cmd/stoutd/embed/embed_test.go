@@ -12,7 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stoutd/config"
@@ -201,8 +204,13 @@ func TestOneThatWaits(t *testing.T) {
 // TestRefusedSettings: values that a program sets are checked like flags.
 func TestRefusedSettings(t *testing.T) {
 	for want, change := range map[string]func(*config.Config){
-		`cell: it is required`: func(c *config.Config) { c.Cell = "" },
-		`election-timeout "100ms" (program): shorter than heartbeat-timeout`: func(c *config.Config) { c.ElectionTimeout = 100 * time.Millisecond },
+		`cell: it is required: the name of the cell (or Dev, to try things out); set Cell`:   func(c *config.Config) { c.Cell = "" },
+		`data-dir: it is required: the directory that keeps this replica's log; set DataDir`: func(c *config.Config) { c.DataDir = "" },
+		`max-sessions "-1" (field Quotas.Sessions)`:                                          func(c *config.Config) { c.Quotas.Sessions = -1 },
+		`others can't dial it; give the addresses at which they reach this replica: Replicas r1=host:port,url`: func(c *config.Config) {
+			c.Replicas, c.Join, c.RaftListen = nil, []string{"http://10.0.0.1:7101"}, "0.0.0.0:7201"
+		},
+		`election-timeout "100ms" (field ElectionTimeout): shorter than heartbeat-timeout`: func(c *config.Config) { c.ElectionTimeout = 100 * time.Millisecond },
 		`allow-origin`:               func(c *config.Config) { c.AllowOrigins = []string{"*"} },
 		`max-connections "16777216"`: func(c *config.Config) { c.MaxConnections = 1 << 24 },
 		`port 0 is a different port`: func(c *config.Config) { c.APIListen = "127.0.0.1:0" },
@@ -217,6 +225,36 @@ func TestRefusedSettings(t *testing.T) {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}
+}
+
+// TestNoConfig: the error names the remedy.
+func TestNoConfig(t *testing.T) {
+	if _, err := Start(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "config.Default") {
+		t.Error(err)
+	}
+}
+
+// TestStopAgainAfterAStuckOne: another call of Stop waits for the start that hangs, until
+// its own context ends.
+func TestStopAgainAfterAStuckOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := config.Default()
+		c.ShutdownTimeout = time.Second
+		r := &Replica{config: c, log: zerolog.Nop(), cancel: func() {}, ended: make(chan struct{}), stopped: make(chan struct{})}
+		if err := r.Stop(t.Context()); !errors.Is(err, ErrStuck) {
+			t.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if err := r.Stop(short); !errors.Is(err, ErrStuck) || time.Since(began) != time.Minute {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		time.AfterFunc(time.Hour, func() { close(r.ended) })
+		if err := r.Stop(context.Background()); err != nil {
+			t.Errorf("after the start has ended: %v", err)
+		}
+	})
 }
 
 // TestStopAfterAFault: a stop after a fault frees the ports.
