@@ -49,7 +49,8 @@ type Config struct {
 	// replaced token takes effect at once. It should cache a token that is slow
 	// to obtain. If a token is refused, the function is called once more, and
 	// its token is sent if it differs. If the function fails, the attempt has no
-	// token and counts as not sent. The token is sent to every URL that the
+	// token and counts as not sent. An empty token without an error, or one that is
+	// not printable ASCII, ends the call. The token is sent to every URL that the
 	// client calls, including http URLs. Default: no token.
 	Token func(ctx context.Context) (string, error)
 	// Transport carries the requests. By default the client keeps connections of

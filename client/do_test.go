@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,27 @@ func TestDoReturnsTheVeryError(t *testing.T) {
 					wantErr(t, err, of)
 					wantErr(t, err, client.ErrLockLost)
 				}
+			}
+		}
+	})
+}
+
+// TestDoNamesItsCauseOnce: the work returns why its context has ended, and Unlock returns
+// the same.
+func TestDoNamesItsCauseOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		for _, wrap := range []string{"", "copy: "} {
+			err := s.Do(t.Context(), "/a", func(ctx context.Context, h *client.Held) error {
+				must(t, second(admin.New(c).Release(t.Context(), "/a", s.ID(), h.Handle(), 0)))
+				<-ctx.Done()
+				if wrap == "" {
+					return context.Cause(ctx)
+				}
+				return fmt.Errorf("%s%w", wrap, context.Cause(ctx))
+			})
+			if want := wrap + client.ErrLockLost.Error(); err == nil || err.Error() != want {
+				t.Errorf("%q, want %q", err, want)
 			}
 		}
 	})

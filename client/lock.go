@@ -99,12 +99,13 @@ func (s *Session) Do(ctx context.Context, path string, work func(context.Context
 	return err
 }
 
-// both returns the error that is not nil, unchanged, or joins two.
+// both returns the error that is not nil, unchanged, or joins two. It returns only one
+// if that wraps the other.
 func both(a, b error) error {
 	switch {
-	case b == nil:
+	case b == nil, errors.Is(a, b):
 		return a
-	case a == nil:
+	case a == nil, errors.Is(b, a):
 		return b
 	}
 	return errors.Join(a, b)

@@ -41,18 +41,17 @@ func TestToken(t *testing.T) {
 				return err
 			}
 			// readTwice gives up at the second attempt, when the first has
-			// failed.
-			readTwice := func() error {
+			// failed. It returns the number of attempts.
+			readTwice := func() (asked int, _ error) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				asked := 0
 				enough = func() {
 					if asked++; asked == 2 {
 						cancel()
 					}
 				}
 				_, err := c.Get(ctx, "/a")
-				return err
+				return asked, err
 			}
 			for _, token = range []string{"stout_one", "stout_two"} {
 				if err := read(); !errors.Is(err, lockapi.CodePermissionDenied) || heard.Load() != "/v1/files/a Bearer "+token {
@@ -70,14 +69,24 @@ func TestToken(t *testing.T) {
 				token string
 				err   error
 				want  string
+				asked int
 			}{
-				{"", nil, "it is empty"},
-				{"a\r\nX: y", nil, "a control character"},
-				{"", errors.New("the vault is closed"), "the vault is closed"},
+				{"", nil, "Config.Token returned an empty token", 1},
+				{"a\r\nX: y", nil, "a control character", 1},
+				{"", errors.New("the vault is closed"), "the vault is closed", 2},
 			} {
 				token, failed = bad.token, bad.err
-				if err := readTwice(); err == nil || !strings.Contains(err.Error(), bad.want) || errors.Is(err, client.ErrOutcomeUnknown) {
-					t.Errorf("%v, want %q", err, bad.want)
+				if asked, err := readTwice(); err == nil || asked != bad.asked || !strings.Contains(err.Error(), bad.want) || errors.Is(err, client.ErrOutcomeUnknown) {
+					t.Errorf("asked %d times: %v, want %q", asked, err, bad.want)
+				}
+				if bad.err != nil {
+					continue
+				}
+				for _, err := range c.Watch(t.Context(), 1) {
+					if err == nil || !strings.Contains(err.Error(), bad.want) {
+						t.Errorf("a watch: %v, want %q", err, bad.want)
+					}
+					break
 				}
 			}
 			wantAtMost(t, calls.Load()-before, 0, "calls were sent without a token")

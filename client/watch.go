@@ -237,6 +237,8 @@ func (w *watch) classify(ctx context.Context, err error) error {
 		return err
 	case other && all:
 		return err
+	case call.IsBadToken(err):
+		return fmt.Errorf("stout: watch: %w", err)
 	case other:
 		return w.missed(lockapi.Compacted{})
 	case !isRefusal:

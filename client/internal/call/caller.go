@@ -237,6 +237,9 @@ func (c *Caller) classify(ctx context.Context, r *Route, q *Call, err error) (ve
 	}
 	refused, ok := Refusal(err)
 	if !ok {
+		if IsBadToken(err) {
+			return giveUp, nil
+		}
 		if ctx.Err() != nil {
 			return retry, nil // the attempt was cut short; the replica is not to blame
 		}

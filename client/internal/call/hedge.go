@@ -209,7 +209,7 @@ func (h *hedge) settle(a *attempt) time.Duration {
 	next, to := h.c.classify(h.ctx, a.r, a.q, a.err)
 	h.last = a.err
 	if next == giveUp {
-		if IsInvalid(a.err) && len(h.pending) > 0 {
+		if (IsInvalid(a.err) || IsBadToken(a.err)) && len(h.pending) > 0 {
 			return h.pause.Next() // a healthy replica may still answer
 		}
 		a.settles = true

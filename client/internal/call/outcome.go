@@ -97,6 +97,9 @@ func (q *Call) outcome(err error) error {
 	case *foreignAnswer:
 		err = e.refusal
 	case *AttemptError: // and the call must not be sent again
+		if IsBadToken(err) && (!q.Unanswered || q.Method == http.MethodGet) {
+			return fmt.Errorf("stout: %s %s: %w", q.Method, q.Path, err)
+		}
 		return fmt.Errorf("stout: %s %s: %w: %w", q.Method, q.Path, lockapi.CodeOutcomeUnknown, err)
 	}
 	if refused, ok := err.(*lockapi.Error); ok && q.leavesOpen(refused.Code) {

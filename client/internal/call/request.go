@@ -204,6 +204,20 @@ func isVisible(s string) bool {
 
 var errNoToken = errors.New("no token to send")
 
+// badToken is an errNoToken that ends the call: the function has not failed, and
+// returned a token that cannot be sent.
+type badToken string
+
+func (e badToken) Error() string        { return errNoToken.Error() + ": Config.Token returned " + string(e) }
+func (e badToken) Is(target error) bool { return target == errNoToken }
+
+// IsBadToken reports whether an attempt has failed because Config.Token returned a token
+// that cannot be sent.
+func IsBadToken(err error) bool {
+	_, is := errors.AsType[badToken](err)
+	return is
+}
+
 // authorization returns the header with the token of an attempt; empty if no
 // function supplies tokens. The function has the time of the attempt. The error
 // is an errNoToken.
@@ -218,9 +232,9 @@ func (c *Caller) authorization(ctx context.Context, within time.Duration) ([][2]
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errNoToken, err)
 	case token == "":
-		return nil, fmt.Errorf("%w: it is empty", errNoToken)
+		return nil, badToken("an empty token, not an error")
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, fmt.Errorf("%w: it has a space, a control character or one outside ASCII", errNoToken)
+		return nil, badToken("a token with a space, a control character or one outside ASCII")
 	}
 	return [][2]string{{"Authorization", "Bearer " + token}}, nil
 }
