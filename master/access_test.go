@@ -640,7 +640,7 @@ func TestRefusedWaitIsOver(t *testing.T) {
 			req.by.Principal, req.by.Secret = "", sum
 			go func() {
 				_, err := ask(context.Background(), m, req)
-				if _, wait := n.State().Claim(b, "/p/l", name); wait != nil {
+				if _, wait := n.State().HoldOrWait(b, "/p/l", name); wait != nil {
 					t.Errorf("refused with %v, a place that is %s is left: %+v", err, name, wait)
 				}
 				over <- err

@@ -18,7 +18,7 @@ import (
 // AcquireLock asks for a lock and waits up to req.WaitMS for it. A call that
 // does not want to wait for a lock that is held is refused from memory, without
 // a log entry. A call for a hold that exists is answered from memory, too. The
-// error is too_many if a quota has no room for another claim, or for the queue
+// error is too_many if a quota has no room for another hold, or for the queue
 // position that the call would need.
 //
 // When ctx ends while the call waits, its wait ends. Session and handle leave
@@ -55,7 +55,7 @@ func (m *Master) AcquireLock(ctx context.Context, by *Caller, req *lockapi.Acqui
 func (o *office) held(by *Caller, req *lockapi.AcquireLock, denied error) (lockapi.Grant, error) {
 	a, s := newAcquire(o, by, req), o.log.State()
 	own, _ := s.Session(req.Session)
-	if hold, _ := a.key.in(s); hold == nil || own == nil || own.Principal != by.Principal {
+	if hold, _ := a.key.In(s); hold == nil || own == nil || own.Principal != by.Principal {
 		return lockapi.Grant{}, denied
 	}
 	a.enter()
@@ -76,11 +76,11 @@ type acquire struct {
 	with []registered // for the other locks of a set
 }
 
-// registered is the registration of a call for one claim.
+// registered is the registration of a call for one lock.
 type registered struct {
-	key    claimKey
-	claim  *acquires // guarded by o.mu
-	waiter *waiter
+	key      state.HandleKey
+	acquires *acquires // guarded by o.mu
+	waiter   *waiter
 }
 
 func newAcquire(o *office, by *Caller, req *lockapi.AcquireLock) *acquire {
@@ -94,9 +94,9 @@ func newAcquire(o *office, by *Caller, req *lockapi.AcquireLock) *acquire {
 	if req.Priority > 0 && o.log.State().QueuesByPriority() {
 		a.op.Priority = uint8(req.Priority)
 	}
-	a.key = acquireKey(&a.op)
+	a.key = state.HandleKey{Session: req.Session, Path: req.Path, Handle: req.Handle}
 	for _, path := range req.With {
-		a.with = append(a.with, registered{key: claimKey{req.Session, path, req.Handle}})
+		a.with = append(a.with, registered{key: state.HandleKey{Session: req.Session, Path: path, Handle: req.Handle}})
 	}
 	return a
 }
@@ -108,9 +108,9 @@ func (a *acquire) enter() {
 	}
 	a.o.mu.Lock()
 	defer a.o.mu.Unlock()
-	a.claim, a.waiter = a.o.waiters.enter(a.key)
+	a.acquires, a.waiter = a.o.waiters.enter(a.key)
 	for i := range a.with {
-		a.with[i].claim, a.with[i].waiter = a.o.waiters.enter(a.with[i].key)
+		a.with[i].acquires, a.with[i].waiter = a.o.waiters.enter(a.with[i].key)
 	}
 }
 
@@ -129,7 +129,7 @@ func (a *acquire) exit() {
 func (a *acquire) shared() *registered {
 	least := &a.registered
 	for i := range a.with {
-		if a.with[i].key.path < least.key.path {
+		if a.with[i].key.Path < least.key.Path {
 			least = &a.with[i]
 		}
 	}
@@ -203,9 +203,9 @@ func (a *acquire) atOnce() (state.AcquireResult, bool) {
 // fromMemory is atOnce for a registered call.
 func (a *acquire) fromMemory() (state.AcquireResult, bool) {
 	a.o.mu.Lock()
-	settled := a.claim.withdrawals == 0
+	settled := a.acquires.withdrawals == 0
 	for i := range a.with {
-		settled = settled && a.with[i].claim.withdrawals == 0
+		settled = settled && a.with[i].acquires.withdrawals == 0
 	}
 	a.o.mu.Unlock()
 	if !settled {
@@ -227,7 +227,7 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 		a.markDelivered(r.Hold)
 		return grantOf(r.Hold), nil
 	case state.NoSession:
-		return lockapi.Grant{}, rights.ErrNoSession(a.key.session)
+		return lockapi.Grant{}, rights.ErrNoSession(a.key.Session)
 	case state.Conflict:
 		if r.Hold != nil && r.Mismatch != state.MismatchSet {
 			a.markGrantDelivered(r.Hold) // the answer shows that the caller has it
@@ -242,10 +242,10 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 // withdraws the others.
 func (a *acquire) answerSet(holds []*state.Hold) (lockapi.Grant, error) {
 	if s := a.o.log.State(); holds == nil {
-		first, _ := a.key.in(s)
+		first, _ := a.key.In(s)
 		holds = append(holds, first)
 		for i := range a.with {
-			h, _ := a.with[i].key.in(s)
+			h, _ := a.with[i].key.In(s)
 			holds = append(holds, h)
 		}
 	}
@@ -276,7 +276,7 @@ func (a *acquire) markGrantDelivered(g *state.Hold) {
 func (r *registered) markDelivered(o *office, h *state.Hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r.claim.delivered = max(r.claim.delivered, h.WaitSeq) // h may have ended since it was read
+	r.acquires.delivered = max(r.acquires.delivered, h.WaitSeq) // h may have ended since it was read
 }
 
 // errHeld returns the refusal with the lock's present holders, the first ones
@@ -300,7 +300,7 @@ func (a *acquire) errHeld() *lockapi.Error {
 // lock-delay, or else the first with waiters.
 func (a *acquire) unavailable(s *state.State) string {
 	if len(a.with) == 0 {
-		return a.key.path
+		return a.key.Path
 	}
 	paths := a.op.Paths()
 	first := slices.IndexFunc(paths, func(path string) bool {
@@ -314,14 +314,14 @@ func (a *acquire) unavailable(s *state.State) string {
 }
 
 func (a *acquire) errConflict(r state.AcquireResult) *lockapi.Error {
-	has, mode, limit, path := "holds", state.Mode(0), int64(0), a.key.path
+	has, mode, limit, path := "holds", state.Mode(0), int64(0), a.key.Path
 	if r.Set != nil {
 		path = r.Set.Path
 	}
 	switch {
 	case r.Mismatch == state.MismatchSet:
 		return lockapi.Errorf(lockapi.CodeConflict, "session %q with handle %q has some of the locks %s already, or waits for %q with another set; release them first, or use another handle",
-			a.key.session, a.key.handle, quotedPaths(a.op.Paths()), path)
+			a.key.Session, a.key.Handle, quotedPaths(a.op.Paths()), path)
 	case r.Hold != nil:
 		mode, limit = r.Hold.Mode, r.Hold.Limit
 	case r.Wait != nil:
@@ -335,7 +335,7 @@ func (a *acquire) errConflict(r state.AcquireResult) *lockapi.Error {
 		as = fmt.Sprintf("%v with limit %d", mode, limit)
 	}
 	return lockapi.Errorf(lockapi.CodeConflict, "session %q with handle %q %s lock %q already, as %s; release it first, or use another handle",
-		a.key.session, a.key.handle, has, path, as)
+		a.key.Session, a.key.Handle, has, path, as)
 }
 
 // quotedPaths returns a short text with several paths.

@@ -10,7 +10,7 @@ import (
 )
 
 // await waits for the grant of the wait seq. No other call withdraws that wait,
-// because this call is registered with its claim. position is the queue
+// because this call is registered for its handle. position is the queue
 // position if the wait was just made, else 0.
 func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.Grant, error) {
 	var set []string
@@ -18,9 +18,9 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 		set = a.op.Paths()
 	}
 	a.o.mu.Lock()
-	a.claim.waited(seq, set) // a later call may have waited since seq was found
+	a.acquires.waited(seq, set) // a later call may have waited since seq was found
 	for i := range a.with {
-		a.with[i].claim.waited(seq, set)
+		a.with[i].acquires.waited(seq, set)
 	}
 	a.o.mu.Unlock()
 	t := stoppedTimer()
@@ -61,20 +61,20 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 		return lockapi.Grant{}, errUnknown() // the wait may still be queued, and a later master may grant it
 	}
 	s := a.o.log.State()
-	if _, wait := a.key.in(s); wait != nil && wait.Seq == seq && wait.Keep && rights.MayWait(s, wait) && a.by.ended(s) {
+	if _, wait := a.key.In(s); wait != nil && wait.Seq == seq && wait.Keep && rights.MayWait(s, wait) && a.by.ended(s) {
 		return a.queued(seq, 0)
 	}
 	a.o.mu.Lock()
-	if at := a.shared(); len(at.claim.calls) > 1 {
-		at.claim.leave(at.waiter) // the other calls are checked by themselves
+	if at := a.shared(); len(at.acquires.calls) > 1 {
+		at.acquires.leave(at.waiter) // the other calls are checked by themselves
 		a.o.mu.Unlock()
 		return lockapi.Grant{}, refusal
 	}
 	a.o.mu.Unlock()
-	if _, err := a.o.propose(a.by, &state.Expel{Session: a.key.session, Path: a.key.path, Handle: a.key.handle, Seq: seq}); err != nil {
+	if _, err := a.o.propose(a.by, &state.Expel{Session: a.key.Session, Path: a.key.Path, Handle: a.key.Handle, Seq: seq}); err != nil {
 		return lockapi.Grant{}, errUnknown()
 	}
-	if hold, _ := a.key.in(a.o.log.State()); hold != nil && hold.WaitSeq == seq {
+	if hold, _ := a.key.In(a.o.log.State()); hold != nil && hold.WaitSeq == seq {
 		return a.answer(state.AcquireResult{Verdict: state.Held, Hold: hold})
 	}
 	return lockapi.Grant{}, refusal
@@ -83,7 +83,7 @@ func (a *acquire) forbidden(seq uint64, refusal error) (lockapi.Grant, error) {
 // checkWait reports whether the wait has ended by the state, and the answer.
 func (a *acquire) checkWait(seq uint64) (done bool, grant lockapi.Grant, err error) {
 	s := a.o.log.State()
-	hold, wait := a.key.in(s)
+	hold, wait := a.key.In(s)
 	switch {
 	case wait != nil && wait.Seq == seq:
 		return false, grant, nil
@@ -91,8 +91,8 @@ func (a *acquire) checkWait(seq uint64) (done bool, grant lockapi.Grant, err err
 		grant, err = a.answer(state.AcquireResult{Verdict: state.Held, Hold: hold})
 		return true, grant, err
 	}
-	if _, lives := s.Session(a.key.session); !lives {
-		return true, grant, rights.ErrNoSession(a.key.session)
+	if _, lives := s.Session(a.key.Session); !lives {
+		return true, grant, rights.ErrNoSession(a.key.Session)
 	}
 	if err := a.o.authorize(a.by); err != nil { // the wait was ended for this
 		return true, grant, err
@@ -104,19 +104,19 @@ func (a *acquire) checkWait(seq uint64) (done bool, grant lockapi.Grant, err err
 // wait; it withdraws any other wait unless another call waits for it, too.
 func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 	a.o.mu.Lock()
-	_, wait := a.key.in(a.o.log.State())
+	_, wait := a.key.In(a.o.log.State())
 	if a.req.Queue || (wait != nil && wait.Seq == seq && wait.Keep) {
 		a.o.mu.Unlock()
 		return a.queued(seq, position)
 	}
-	if at := a.shared(); len(at.claim.calls) > 1 {
+	if at := a.shared(); len(at.acquires.calls) > 1 {
 		// The call leaves under this mutex: when several calls time out
 		// together, the last one must see that it is the last.
-		at.claim.leave(at.waiter)
+		at.acquires.leave(at.waiter)
 		a.o.mu.Unlock()
 		return lockapi.Grant{}, a.errHeld()
 	}
-	withdrawn := a.o.withdraw(a.by, a.key, a.claim, seq, false)
+	withdrawn := a.o.withdraw(a.by, a.key, a.acquires, seq, false)
 	a.o.mu.Unlock()
 	r, err := withdrawn()
 	switch {
@@ -136,12 +136,12 @@ func (a *acquire) timedOut(seq uint64, position int) (lockapi.Grant, error) {
 func (a *acquire) queued(seq uint64, position int) (lockapi.Grant, error) {
 	a.o.mu.Lock()
 	s := a.o.log.State()
-	_, wait := a.key.in(s)
+	_, wait := a.key.In(s)
 	there := wait != nil && wait.Seq == seq
 	if there {
-		a.claim.queued = true // the office has seen no grant yet; a later one becomes an event
+		a.acquires.queued = true // the office has seen no grant yet; a later one becomes an event
 		for i := range a.with {
-			a.with[i].claim.queued = true
+			a.with[i].acquires.queued = true
 		}
 	}
 	a.o.mu.Unlock()

@@ -166,9 +166,9 @@ func (x *chaos) nothingLeft() {
 			pass(100 * time.Millisecond)
 		}
 		o.mu.Lock()
-		if len(o.waiters.claims) != 0 || len(o.delays.inForce) != 0 || len(o.deadlines.heap) != len(o.sessions.byID) {
-			x.t.Errorf("remembered for ever: %d claims, %d delays, %d deadlines for %d sessions",
-				len(o.waiters.claims), len(o.delays.inForce), len(o.deadlines.heap), len(o.sessions.byID))
+		if len(o.waiters.byHandle) != 0 || len(o.delays.inForce) != 0 || len(o.deadlines.heap) != len(o.sessions.byID) {
+			x.t.Errorf("remembered for ever: %d handles, %d delays, %d deadlines for %d sessions",
+				len(o.waiters.byHandle), len(o.delays.inForce), len(o.deadlines.heap), len(o.sessions.byID))
 		}
 		o.mu.Unlock()
 		for h := range n.State().Holds() {

@@ -37,7 +37,7 @@
 //	endings      queues the ends of sessions and the deletions of directories
 //	turns        lets writers of one file by compare-and-set take turns
 //	sessions     each session's lease, events and waiting keepalives
-//	waiters      the acquires under way, by claim key
+//	waiters      the acquires under way, by handle
 //	delays       the lock-delays in force
 //	deadlines    when to check a session, a delay or an orphaned wait
 //

@@ -9,33 +9,33 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// mostEnding bounds how many claims and files may go by the session ends proposed at
-// a time, and by the deletions of directories. One end frees all claims of its
-// session in one step, at about 10 µs each. Entries with many such ends would
-// delay everything else in the log, including the renewal of the lease. A session
-// or a directory with more goes alone.
+// mostEnding bounds how many holds, waits and files may go by the session ends
+// proposed at a time, and by the deletions of directories. One end frees all
+// locks of its session in one step, at about 10 µs each. Entries with many such
+// ends would delay everything else in the log, including the renewal of the
+// lease. A session or a directory with more goes alone.
 const mostEnding = 2_000
 
 // endings are the session ends, or deletions, under way and the waiting ones, first
 // come, first served. The mutex guards both; no other mutex is taken under it.
 type endings struct {
-	mu     sync.Mutex
-	claims int64 // and files: what goes with the ends under way
-	queue  []*ending
+	mu    sync.Mutex
+	items int64 // and files: what goes with the ends under way
+	queue []*ending
 }
 
 // ending is a session end that waits.
 type ending struct {
-	claims int64
-	turn   chan struct{} // closed when it may be proposed
+	items int64
+	turn  chan struct{} // closed when it may be proposed
 }
 
 // begin queues a session's end, which may be proposed when the turn channel of
 // the result is closed. The caller must then call finish.
-func (e *endings) begin(claims int64) *ending {
+func (e *endings) begin(items int64) *ending {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next := &ending{claims: claims, turn: make(chan struct{})}
+	next := &ending{items: items, turn: make(chan struct{})}
 	e.queue = append(e.queue, next)
 	e.admit()
 	return next
@@ -48,14 +48,14 @@ func (e *endings) finish(one *ending) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.claims -= one.claims
+	e.items -= one.items
 	e.admit()
 }
 
 // admit closes the turn channels of the ends that fit in. e.mu is held.
 func (e *endings) admit() {
-	for len(e.queue) > 0 && (e.claims == 0 || e.claims+e.queue[0].claims <= mostEnding) {
-		e.claims += e.queue[0].claims
+	for len(e.queue) > 0 && (e.items == 0 || e.items+e.queue[0].items <= mostEnding) {
+		e.items += e.queue[0].items
 		close(e.queue[0].turn)
 		e.queue[0] = nil
 		e.queue = e.queue[1:]
@@ -67,7 +67,7 @@ func (e *endings) leave(one *ending) {
 	e.mu.Lock()
 	if i := slices.Index(e.queue, one); i >= 0 {
 		e.queue = slices.Delete(e.queue, i, i+1)
-		one.claims = 0
+		one.items = 0
 	}
 	e.mu.Unlock()
 	e.finish(one)
@@ -75,8 +75,8 @@ func (e *endings) leave(one *ending) {
 
 // wait queues an end and waits for its turn, unless ctx ends or done is closed
 // first. The caller must then call finish.
-func (e *endings) wait(ctx context.Context, claims int64, done <-chan struct{}) (*ending, error) {
-	next := e.begin(claims)
+func (e *endings) wait(ctx context.Context, items int64, done <-chan struct{}) (*ending, error) {
+	next := e.begin(items)
 	select {
 	case <-next.turn:
 		return next, nil

@@ -16,7 +16,7 @@ func TestLateExitSparesTheNextCall(t *testing.T) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
 		o := openOffice(t, n)
-		key := claimKey{b, "/a", ""}
+		key := state.HandleKey{Session: b, Path: "/a"}
 		c, late := enter(o, key)
 		other := begin(t.Context(), m, "/a", want(b, waiting(time.Second)))
 		o.mu.Lock()
@@ -54,7 +54,7 @@ func TestTimeUpAsTheOfficeCloses(t *testing.T) {
 }
 
 // TestGrantUnderACallThatWantsSomethingElse: the call that waited for a grant
-// has ended. The grant wakes another call for the same claim, which does not
+// has ended. The grant wakes another call for the same handle, which does not
 // wait for it. The grant becomes an event if the position was kept, and is
 // withdrawn otherwise.
 func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
@@ -85,8 +85,8 @@ func TestGrantUnderACallThatWantsSomethingElse(t *testing.T) {
 				if err != nil || (len(k.Events) == 1) != tc.kept || (holder(n.State(), "/a") == b) != tc.kept {
 					t.Errorf("events %+v, held by %q, %v", k.Events, holder(n.State(), "/a"), err)
 				}
-				if len(call.o.waiters.claims) != 0 {
-					t.Errorf("%d claims are remembered for ever", len(call.o.waiters.claims))
+				if len(call.o.waiters.byHandle) != 0 {
+					t.Errorf("%d handles are remembered for ever", len(call.o.waiters.byHandle))
 				}
 			})
 		})
@@ -99,7 +99,7 @@ func TestEventIsNotToldTwice(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		o := openOffice(t, n)
-		key := claimKey{b, "/a", ""}
+		key := state.HandleKey{Session: b, Path: "/a"}
 		c, w := enter(o, key)
 		granted202(t, m, "/a", a, b)
 		k, err := keepalive1(m, b, 0, 0)
@@ -127,7 +127,7 @@ func (n *node) releaseUnheard(o *office, session, path string) (released *state.
 	return released
 }
 
-// TestGrantBehindA202IsAnEvent, even if another call for the claim returns it.
+// TestGrantBehindA202IsAnEvent, even if another call for the handle returns it.
 // That call's read and the office's change come in either order.
 func TestGrantBehindA202IsAnEvent(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
@@ -150,8 +150,8 @@ func TestGrantBehindA202IsAnEvent(t *testing.T) {
 			}
 			call.exit()
 			wantEvents(t, m, b, 0, 1)
-			if len(call.o.waiters.claims) != 0 {
-				t.Errorf("ahead %v: %d claims are remembered for ever", ahead, len(call.o.waiters.claims))
+			if len(call.o.waiters.byHandle) != 0 {
+				t.Errorf("ahead %v: %d handles are remembered for ever", ahead, len(call.o.waiters.byHandle))
 			}
 		})
 	}
@@ -300,7 +300,7 @@ func TestGrantsThatStayAreNotUnclaimed(t *testing.T) {
 		}
 		// A call for it that starts and ends does not change that.
 		o := openOffice(t, c.node("r2"))
-		key := claimKey{b, "/waited", ""}
+		key := state.HandleKey{Session: b, Path: "/waited"}
 		own, w := enter(o, key)
 		if h, ok := holdOf(t, m, b, "/waited"); !ok || h.UnclaimedMS != 0 {
 			t.Errorf("while a call for it is under way: %v, %+v", ok, h)

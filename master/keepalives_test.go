@@ -160,7 +160,7 @@ func TestKeepAliveAllBesideAnEnd(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		n := c.office("r1")
 		m, o := n.master, openOffice(t, n)
-		crowd := o.endings.begin(mostEnding) // as after the loss of a host with thousands of claims
+		crowd := o.endings.begin(mostEnding) // as after the loss of a host with thousands of holds
 		a, b := newSession(t, m, time.Second), newSession(t, m, 12*time.Second)
 		pass(3 * time.Second)
 		began := time.Now()

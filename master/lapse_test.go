@@ -362,16 +362,16 @@ func TestDeletionsThatWait(t *testing.T) {
 			o.deletions.finish(crowd)
 			code(t, <-denied, lockapi.CodePermissionDenied)
 			o.deletions.mu.Lock()
-			if _, there := n.State().File("/p/d/f"); !there || o.deletions.claims != 0 || len(o.deletions.queue) != 0 {
-				t.Errorf("%s: the file is there: %v; %d files are being deleted, %d deletions wait", name, there, o.deletions.claims, len(o.deletions.queue))
+			if _, there := n.State().File("/p/d/f"); !there || o.deletions.items != 0 || len(o.deletions.queue) != 0 {
+				t.Errorf("%s: the file is there: %v; %d files are being deleted, %d deletions wait", name, there, o.deletions.items, len(o.deletions.queue))
 			}
 			o.deletions.mu.Unlock()
 		}
 	})
 }
 
-// When sessions with many claims end at the same time, expired or closed, they
-// end in groups. A session with more claims than a group may have ends alone.
+// When sessions with many holds end at the same time, expired or closed, they
+// end in groups. A session with more holds than a group may have ends alone.
 func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		sizes := []int{mostEnding * 3 / 8, mostEnding * 3 / 8, mostEnding * 3 / 8, mostEnding * 5 / 4, 1, 1}
@@ -407,25 +407,25 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 			t.Fatalf("%d sessions and %d locks are left", s.SessionCount(), s.LockCount())
 		}
 		for _, b := range n.sent() {
-			claims, ends := 0, 0
+			items, ends := 0, 0
 			for _, c := range b.Commands {
 				switch op := c.Operation.(type) {
 				case *state.ExpireSession:
-					claims, ends = claims+1+heavy[op.Session], ends+1
+					items, ends = items+1+heavy[op.Session], ends+1
 				case *state.CloseSession:
-					claims, ends = claims+1+heavy[op.Session], ends+1
+					items, ends = items+1+heavy[op.Session], ends+1
 				}
 			}
-			if claims > mostEnding && ends > 1 {
-				t.Errorf("one entry ends %d sessions with %d claims", ends, claims)
+			if items > mostEnding && ends > 1 {
+				t.Errorf("one entry ends %d sessions with %d items", ends, items)
 			}
 		}
 		o := openOffice(t, n)
 		e := &o.endings
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.claims != 0 || len(e.queue) != 0 {
-			t.Errorf("%d claims are ending, and %d wait", e.claims, len(e.queue))
+		if e.items != 0 || len(e.queue) != 0 {
+			t.Errorf("%d items are ending, and %d wait", e.items, len(e.queue))
 		}
 	})
 }

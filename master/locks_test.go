@@ -31,7 +31,7 @@ func TestRefusalsAndReadsCostNoEntry(t *testing.T) {
 			code(t, second(acquireLock(t, m, "/a", want("nobody"))), lockapi.CodeSessionNotFound)
 			code(t, second(acquireLock(t, m, "/a", want(a, shared(0)))), lockapi.CodeConflict)
 			if again := mustHold(t, m, "/a", want(a)); again.Token != g.Token || !again.GrantedAt.Equal(*g.GrantedAt) {
-				t.Fatalf("the same claim key got %+v, then %+v", g, again)
+				t.Fatalf("the same handle got %+v, then %+v", g, again)
 			}
 			if l, err := m.GetLock(t.Context(), &Read{}, &lockapi.GetLock{Path: "/a"}); err != nil || l.State != lockapi.StateHeld || l.Mode != lockapi.Exclusive {
 				t.Fatalf("%+v, %v", l, err)
@@ -338,7 +338,7 @@ func TestReleaseBehindAnAcquireThatIsOnItsWay(t *testing.T) {
 				t.Errorf("queued %v: %+v, %v; want it to release what the acquire before it got", queued, r, err)
 			}
 			<-got
-			if h, w := n.State().Claim(a, "/a", ""); h != nil || w != nil {
+			if h, w := n.State().HoldOrWait(a, "/a", ""); h != nil || w != nil {
 				t.Errorf("queued %v: the session has %+v, %+v behind its release", queued, h, w)
 			}
 		})

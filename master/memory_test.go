@@ -19,7 +19,7 @@ import (
 // use: between two thirds of the truth and twice the truth.
 func TestMemoryEstimates(t *testing.T) {
 	testrun.Sequential(t)
-	const sessions, claims = 2_000, 10_000
+	const sessions, many = 2_000, 10_000
 	long := strings.Repeat("/long-segment-of-a-path", 10)
 	ids := make([]string, sessions)
 	for i := range ids {
@@ -94,14 +94,14 @@ func TestMemoryEstimates(t *testing.T) {
 		{"a session", sessions, open, (&state.OpenSession{}).Bytes()},
 		{"a session with a name, a key and metadata", sessions, named,
 			(&state.OpenSession{Name: "service@host-1234", Key: rand.Text(), Meta: map[string]string{"pid": "1234", "version": "v1.2.3"}}).Bytes()},
-		{"a lock held", claims, take("/locks"), state.BytesOfClaim("/locks/12345", "")},
-		{"a lock with a long path held", claims, take(long), state.BytesOfClaim(long+"/12345", "")},
-		{"an empty file", claims, file(0), state.BytesOfFile("/files/0/12345", 0)},
-		{"a file of 1 KiB", claims, file(1024), state.BytesOfFile("/files/1024/12345", 1024)},
-		{"the answer to a write", claims, overwrite, answer(state.TransactionResult{Steps: []state.StepResult{toldFile(0)}})},
-		{"the answer to a read of 1 KiB and a write", claims, replace,
+		{"a lock held", many, take("/locks"), state.BytesOfHandle("/locks/12345", "")},
+		{"a lock with a long path held", many, take(long), state.BytesOfHandle(long+"/12345", "")},
+		{"an empty file", many, file(0), state.BytesOfFile("/files/0/12345", 0)},
+		{"a file of 1 KiB", many, file(1024), state.BytesOfFile("/files/1024/12345", 1024)},
+		{"the answer to a write", many, overwrite, answer(state.TransactionResult{Steps: []state.StepResult{toldFile(0)}})},
+		{"the answer to a read of 1 KiB and a write", many, replace,
 			answer(state.TransactionResult{Steps: []state.StepResult{toldFile(1024), toldFile(0)}})},
-		{"the answer to a write that was refused", claims, refused,
+		{"the answer to a write that was refused", many, refused,
 			answer(state.TransactionResult{Failure: &state.Failure{Current: toldFile(0).File}})},
 		{"a short rule", sessions, rule(1), ruleFor(1234, 1).Size()},
 		{"a rule with entries", sessions, rule(40), ruleFor(1234, 40).Size()},
@@ -109,7 +109,7 @@ func TestMemoryEstimates(t *testing.T) {
 		{"a group with members", sessions, group(20), groupFor(1234, 20).Size()},
 		{"a quota with a limit", 5000, quota(1), quotaFor(1234, 1).Size()},
 		{"a full quota", 5000, quota(len(access.Resources)), quotaFor(1234, len(access.Resources)).Size()},
-		{"a place in a queue", claims, queue, state.BytesOfClaim("/locks/0", "12345")},
+		{"a place in a queue", many, queue, state.BytesOfHandle("/locks/0", "12345")},
 	} {
 		before := liveHeap()
 		for first := 0; first < step.n; first += 100 {

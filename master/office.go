@@ -56,7 +56,7 @@ func makeOffice(opts *Options, log Log, opened time.Duration, openSeq uint64, v 
 	o.deadlines.wakeup = wait.NewWakeup()
 	o.delays = delays{drift: opts.Drift, deadlines: &o.deadlines, inForce: map[string]delay{}}
 	o.sessions = sessions{opened: opened, drift: opts.Drift, lease: &o.lease, deadlines: &o.deadlines, byID: map[string]*session{}}
-	o.waiters = waiters{openSeq: openSeq, log: log, sessions: &o.sessions, claims: map[claimKey]*acquires{}}
+	o.waiters = waiters{openSeq: openSeq, log: log, sessions: &o.sessions, byHandle: map[state.HandleKey]*acquires{}}
 	return o
 }
 

@@ -52,14 +52,14 @@ func settled(t *testing.T, n *node) {
 	}
 	must(t, n.State().Check())
 	for v := range n.State().Sessions("") {
-		if got, has := o.quotas.Claims(v.ID), claimsOf(n.State(), v.ID); got != has {
-			t.Errorf("the office counts %d claims for a session, the state has %d", got, has)
+		if got, has := o.quotas.Handles(v.ID), handlesOf(n.State(), v.ID); got != has {
+			t.Errorf("the office counts %d handles for a session, the state has %d", got, has)
 		}
 	}
 }
 
-func claimsOf(s *state.State, session string) (n int64) {
-	for range s.Claims(session) {
+func handlesOf(s *state.State, session string) (n int64) {
+	for range s.HoldsAndWaits(session) {
 		n++
 	}
 	return n
@@ -145,8 +145,8 @@ func TestQuotaOfWaiters(t *testing.T) {
 
 func TestQuotaOfBytes(t *testing.T) {
 	one := (&state.OpenSession{}).Bytes()
-	claim := state.BytesOfClaim("/x/0", "")
-	withQuotas(t, Quotas{Bytes: 2*one + 3*claim, SessionBytes: one + 2*claim}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+	lock := state.BytesOfHandle("/x/0", "")
+	withQuotas(t, Quotas{Bytes: 2*one + 3*lock, SessionBytes: one + 2*lock}, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := newSession(t, m, time.Minute), newSession(t, m, 3*time.Second)
 		mustHold(t, m, "/x/0", want(a))
 		mustHold(t, m, "/x/1", want(a))
@@ -157,7 +157,7 @@ func TestQuotaOfBytes(t *testing.T) {
 		refusedBy(t, second(m.OpenSession(t.Context(), &Caller{}, &lockapi.OpenSession{SessionRequest: long})), "max-session-bytes")
 		pass(5 * time.Second) // b expires and leaves a lock-delay, which counts, too
 		settled(t, n)
-		if used := openOffice(t, n).quotas.Used().Bytes; used <= one+2*claim {
+		if used := openOffice(t, n).quotas.Used().Bytes; used <= one+2*lock {
 			t.Errorf("%d bytes are counted", used)
 		}
 	})
@@ -358,8 +358,8 @@ func TestUseIsCountedRight(t *testing.T) {
 				pass(7 * time.Millisecond)
 				s := n.State()
 				for v := range s.Sessions("") {
-					if claims := claimsOf(s, v.ID); claims > 6 {
-						t.Errorf("a session has %d claims", claims)
+					if handles := handlesOf(s, v.ID); handles > 6 {
+						t.Errorf("a session has %d handles", handles)
 					}
 				}
 				if has := quota.SumsOf(s); has.Sessions > 6 || has.Holds > 12 || has.Waiters > 5 || has.Files > 5 || has.Content > 60 {
@@ -432,7 +432,7 @@ func anyCall(ctx context.Context, m *Master, rng *rand.Rand, sessions *sync.Map)
 	return err
 }
 
-func TestClaimMadeAnewByACallInTheLog(t *testing.T) {
+func TestHoldMadeAnewByACallInTheLog(t *testing.T) {
 	for name, q := range map[string]Quotas{"max-waiters": {Waiters: 1}, "max-holds": {Holds: 2}} {
 		withQuotas(t, q, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
 			ctx := t.Context()

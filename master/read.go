@@ -150,15 +150,15 @@ func (m *Master) CheckSequencer(ctx context.Context, q *Read, c *lockapi.CheckSe
 	})
 }
 
-// sessionStateOf returns a session with its claims. o is nil in a stale read,
-// which knows neither the rest of the session's lease nor which of its grants
-// may be withdrawn. If the session is another principal's, claims at paths that
+// sessionStateOf returns a session with its holds and waits. o is nil in a stale
+// read, which knows neither the rest of the session's lease nor which of its
+// grants may be withdrawn. If the session is another principal's, those at paths that
 // the caller may not read are left out.
 func sessionStateOf(o *office, s *state.State, v *state.Session, by *Caller) lockapi.SessionState {
 	own := v.Principal != "" && v.Principal == by.Principal
 	out := lockapi.SessionState{Session: sessionOf(v, s.Epoch), Holds: []lockapi.Hold{}, Waits: []lockapi.Wait{}}
 	var doubtful []*state.Hold
-	for hold, wait := range s.Claims(v.ID) {
+	for hold, wait := range s.HoldsAndWaits(v.ID) {
 		switch {
 		case own:
 		case hold != nil && !by.who().MayRead(s, hold.Path), wait != nil && !by.who().MayRead(s, wait.Path):

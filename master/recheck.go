@@ -83,7 +83,7 @@ func isBelow(paths map[string]bool, path string) bool {
 func (o *office) wakeAll() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, c := range o.waiters.claims {
+	for _, c := range o.waiters.byHandle {
 		for _, w := range c.calls {
 			w.wakeup.Wake()
 		}
@@ -110,7 +110,7 @@ func (o *office) recheckPath(s *state.State, path string) error {
 func (o *office) recheckPart(s *state.State, waits []*state.Wait) error {
 	o.mu.Lock()
 	for _, w := range waits {
-		if c := o.waiters.claims[waitKey(w)]; c != nil {
+		if c := o.waiters.byHandle[w.HandleKey()]; c != nil {
 			for _, call := range c.calls {
 				call.wakeup.Wake()
 			}

@@ -36,7 +36,7 @@ func released(op *state.Release, r state.Result, err error) (lockapi.Released, e
 // acquire under way may be about to change that; then the log decides, in its
 // order.
 func (o *office) nothingToRelease(op *state.Release) (state.Result, bool) {
-	if o.busy(claimKey{op.Session, op.Path, op.Handle}) {
+	if o.busy(state.HandleKey{Session: op.Session, Path: op.Path, Handle: op.Handle}) {
 		return nil, false
 	}
 	return o.fromMemory(op)

@@ -90,8 +90,8 @@ func queueOf(s *state.State, path string, most int, now time.Time, room *metaBud
 	return out
 }
 
-// manyItems is the number of holders or claims from which a reply about one
-// lock or session takes as long as a list.
+// manyItems is the number of holders, or of holds and waits, from which a reply
+// about one lock or session takes as long as a list.
 const manyItems = lockapi.DefaultListLimit
 
 // isCrowdedLock reports whether a lock has very many holders, as this replica
@@ -101,11 +101,11 @@ func (m *Master) isCrowdedLock(path string) bool {
 	return ok && l.Holders > manyItems
 }
 
-// isCrowdedSession reports whether a session has very many claims, as this
+// isCrowdedSession reports whether a session has very many holds and waits, as this
 // replica knows. It never blocks.
 func (m *Master) isCrowdedSession(id string) bool {
 	n := 0
-	for range m.log.State().Claims(id) {
+	for range m.log.State().HoldsAndWaits(id) {
 		if n++; n > manyItems {
 			return true
 		}
@@ -120,7 +120,7 @@ const (
 	holderFrame  = 208
 	sessionFrame = 186
 	fileFrame    = 296
-	claimFrame   = 130
+	handleFrame  = 130
 	linkFrame    = 230
 	pastFrame    = 450
 	tokenFrame   = 200
@@ -141,11 +141,11 @@ func sessionSize(v *lockapi.SessionState) int {
 	n := sessionFrame + textSize(v.ID, v.Name) + metaSize(v.Meta) + textSize(v.Principal)
 	for i := range v.Holds {
 		h := &v.Holds[i]
-		n += claimFrame + textSize(h.Path, h.Handle, h.Sequencer)
+		n += handleFrame + textSize(h.Path, h.Handle, h.Sequencer)
 	}
 	for i := range v.Waits {
 		w := &v.Waits[i]
-		n += claimFrame + textSize(w.Path, w.Handle)
+		n += handleFrame + textSize(w.Path, w.Handle)
 	}
 	return n
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
 // ruled is a cell with quotas and access, in which user:a administers /p.
@@ -105,7 +106,7 @@ func TestRuleConcernsItsSubtree(t *testing.T) {
 				must(t, second(m.AcquireLock(t.Context(), new(using(by("user:a", LockAt, path), s)), &lockapi.AcquireLock{Path: path, LockRequest: want(s, queueing)})))
 			}
 			o.mu.Lock()
-			_, calls[path] = o.waiters.enter(claimKey{session: other, path: path})
+			_, calls[path] = o.waiters.enter(state.HandleKey{Session: other, Path: path})
 			o.mu.Unlock()
 		}
 		woken := func() map[string]bool {
@@ -136,7 +137,7 @@ func TestRuleConcernsItsSubtree(t *testing.T) {
 		put("/p/q", lockapi.AccessLists{Lock: []string{"user:b"}})
 		woken()
 		for path := range calls {
-			_, wait := n.State().Claim(other, path, "")
+			_, wait := n.State().HoldOrWait(other, path, "")
 			if ended := path == "/p/q" || path == "/p/q/r"; (wait == nil) != ended {
 				t.Errorf("%s: %+v", path, wait)
 			}

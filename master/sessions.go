@@ -202,7 +202,7 @@ func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 // caller has gone: its locks are needed.
 func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (state.Result, error) {
 	files := upTo(mostEnding, o.log.State().Ephemeral(session))
-	e, err := o.endings.wait(context.Background(), 1+o.quotas.Claims(session)+files, o.done)
+	e, err := o.endings.wait(context.Background(), 1+o.quotas.Handles(session)+files, o.done)
 	if err != nil {
 		return nil, err
 	}

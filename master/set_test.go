@@ -69,8 +69,8 @@ func TestSetInTheMomentOfTheBreak(t *testing.T) {
 					t.Errorf("kept %v: %s is held by %q", kept, path, holder(n.State(), path))
 				}
 			}
-			if n := len(call.o.waiters.claims); n != 0 {
-				t.Errorf("kept %v: %d claims are remembered for ever", kept, n)
+			if n := len(call.o.waiters.byHandle); n != 0 {
+				t.Errorf("kept %v: %d handles are remembered for ever", kept, n)
 			}
 		})
 	}
@@ -167,8 +167,8 @@ func TestRefusalOfAPartKeepsTheSet(t *testing.T) {
 				if s := n.State(); (holder(s, "/a") == b) != kept || (holder(s, "/b") == b) != kept {
 					t.Errorf("%s first, asked for %s: /a is held by %q and /b by %q", first, path, holder(s, "/a"), holder(s, "/b"))
 				}
-				if n := len(set.o.waiters.claims); n != 0 {
-					t.Errorf("%d claims are remembered for ever", n)
+				if n := len(set.o.waiters.byHandle); n != 0 {
+					t.Errorf("%d handles are remembered for ever", n)
 				}
 			})
 		}
@@ -178,12 +178,12 @@ func TestRefusalOfAPartKeepsTheSet(t *testing.T) {
 // TestLateAnswerTakesNothingBack: a call that still answers with an earlier hold does
 // not make a later grant of the pair count as undelivered.
 func TestLateAnswerTakesNothingBack(t *testing.T) {
-	r := registered{claim: &acquires{}}
+	r := registered{acquires: &acquires{}}
 	for _, seq := range []uint64{9, 7, 0} {
 		r.markDelivered(&office{}, &state.Hold{WaitSeq: seq})
 	}
-	if r.claim.delivered != 9 {
-		t.Errorf("the grant %d counts as delivered", r.claim.delivered)
+	if r.acquires.delivered != 9 {
+		t.Errorf("the grant %d counts as delivered", r.acquires.delivered)
 	}
 }
 
@@ -196,13 +196,13 @@ func TestRefusalIsNoEvent(t *testing.T) {
 		mustHold(t, m, "/l", want(a))
 		must(t, second(acquireLock(t, m, "/l", want(b, queueing))))
 		releaseLock(t, m, "/l", a)
-		h, _ := claimKey{session: b, path: "/l"}.in(n.State())
+		h, _ := (state.HandleKey{Session: b, Path: "/l"}).In(n.State())
 		call := newAcquire(openOffice(t, n), &Caller{}, &lockapi.AcquireLock{Path: "/l", LockRequest: want(b)})
 		call.enter()
 		defer call.exit()
-		call.claim.wait = h.WaitSeq
+		call.acquires.wait = h.WaitSeq
 		call.markGrantDelivered(h)
-		if call.claim.delivered != 0 {
+		if call.acquires.delivered != 0 {
 			t.Errorf("the grant %+v counts as delivered", h)
 		}
 	})
@@ -300,7 +300,7 @@ func TestSetEndsOnce(t *testing.T) {
 				twin.enter()
 				for _, q := range []*acquire{one, twin} {
 					q.o.mu.Lock()
-					q.claim.wait, q.with[0].claim.wait = seq, seq
+					q.acquires.wait, q.with[0].acquires.wait = seq, seq
 					q.o.mu.Unlock()
 				}
 				e1, e2 := end(one, seq), end(twin, seq)

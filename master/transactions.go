@@ -49,7 +49,7 @@ type transaction struct {
 }
 
 // fromMemory returns the result of a transaction that changes nothing, as for
-// single calls. The log decides if other calls for the same claims are under
+// single calls. The log decides if other calls for the same handles are under
 // way, or if the transaction acquires a lock that is held already: the answer
 // delivers that grant, which must not be withdrawn after that.
 func (t *transaction) fromMemory() (state.TransactionResult, bool) {
@@ -58,11 +58,11 @@ func (t *transaction) fromMemory() (state.TransactionResult, bool) {
 		switch s := step.(type) {
 		case *state.Take:
 			takes = true
-			if t.o.busy(claimKey{t.op.Session, s.Path, s.Handle}) {
+			if t.o.busy(state.HandleKey{Session: t.op.Session, Path: s.Path, Handle: s.Handle}) {
 				return state.TransactionResult{}, false
 			}
 		case *state.Free:
-			if t.o.busy(claimKey{t.op.Session, s.Path, s.Handle}) {
+			if t.o.busy(state.HandleKey{Session: t.op.Session, Path: s.Path, Handle: s.Handle}) {
 				return state.TransactionResult{}, false
 			}
 		}
@@ -80,16 +80,16 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 		return state.TransactionResult{}, err
 	}
 	defer t.o.quotas.Release(reserved)
-	claims := map[claimKey]*acquire{}
+	acquires := map[state.HandleKey]*acquire{}
 	for _, step := range slices.Concat(t.op.Then, t.op.Else) {
 		take, ok := step.(*state.Take)
-		if !ok || claims[claimKey{t.op.Session, take.Path, take.Handle}] != nil {
+		if !ok || acquires[state.HandleKey{Session: t.op.Session, Path: take.Path, Handle: take.Handle}] != nil {
 			continue
 		}
 		a := t.acquire(take)
 		a.enter()
 		defer a.exit()
-		claims[a.key] = a
+		acquires[a.key] = a
 	}
 	r, err := resultOf[state.TransactionResult](t.o.propose(t.by, t.op))
 	if r.Replayed { // the grant may be over: it proves nothing about the present one
@@ -97,7 +97,7 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 	}
 	for _, s := range r.Steps {
 		if s.Hold != nil {
-			if a := claims[holdKey(s.Hold)]; a != nil {
+			if a := acquires[s.Hold.HandleKey()]; a != nil {
 				a.markDelivered(s.Hold)
 			}
 		}

@@ -8,19 +8,7 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// claimKey identifies a hold or a queue position: session, path and handle.
-type claimKey struct{ session, path, handle string }
-
-func holdKey(h *state.Hold) claimKey        { return claimKey{h.Session, h.Path, h.Handle} }
-func waitKey(w *state.Wait) claimKey        { return claimKey{w.Session, w.Path, w.Handle} }
-func acquireKey(op *state.Acquire) claimKey { return claimKey{op.Session, op.Path, op.Handle} }
-
-// in returns the claim of that key in a state: a hold, a wait, or neither.
-func (k claimKey) in(s *state.State) (*state.Hold, *state.Wait) {
-	return s.Claim(k.session, k.path, k.handle)
-}
-
-// waiters are the acquires under way, by claim key. They ensure that every
+// waiters are the acquires under way, by handle. They ensure that every
 // grant from a queue is delivered to a call, becomes an event of its session,
 // or is withdrawn: no session holds a lock without knowing it. The office's
 // mutex guards them, as it guards the sessions.
@@ -28,10 +16,10 @@ type waiters struct {
 	openSeq  uint64 // waits numbered up to here are of earlier offices
 	log      Log
 	sessions *sessions
-	claims   map[claimKey]*acquires
+	byHandle map[state.HandleKey]*acquires
 }
 
-// acquires is what the office knows of the calls for one claim key. It exists
+// acquires is what the office knows of the calls for one handle. It exists
 // while one of these is pending: a call, the grant that follows a 202, an
 // orphaned wait within its grace, or a withdrawal.
 type acquires struct {
@@ -45,15 +33,15 @@ type acquires struct {
 	set []string // the locks of the wait with the number wait; nil for one lock
 }
 
-// waiter is one acquire under way. It is woken when its claim has changed.
+// waiter is one acquire under way. It is woken when its hold or wait has changed.
 type waiter struct{ wakeup wait.Wakeup }
 
 // enter registers a call. It is woken by every change from then on.
-func (ws *waiters) enter(key claimKey) (*acquires, *waiter) {
-	c := ws.claims[key]
+func (ws *waiters) enter(key state.HandleKey) (*acquires, *waiter) {
+	c := ws.byHandle[key]
 	if c == nil {
 		c = &acquires{}
-		ws.claims[key] = c
+		ws.byHandle[key] = c
 	}
 	w := &waiter{wait.NewWakeup()}
 	c.calls = append(c.calls, w)
@@ -66,12 +54,12 @@ func (c *acquires) leave(w *waiter) {
 	c.calls = slices.DeleteFunc(c.calls, func(other *waiter) bool { return other == w })
 }
 
-// abandoned handles what a claim's last call leaves behind. It returns the
+// abandoned handles what the last call for a handle leaves behind. It returns the
 // number of a wait that must be withdrawn, else 0: a queue position that is not
 // kept, or a grant that was not delivered. A kept position stays, and its grant
 // becomes an event.
-func (ws *waiters) abandoned(key claimKey, c *acquires) (withdraw uint64) {
-	hold, wait := key.in(ws.log.State())
+func (ws *waiters) abandoned(key state.HandleKey, c *acquires) (withdraw uint64) {
+	hold, wait := key.In(ws.log.State())
 	switch {
 	case wait != nil && !wait.Keep:
 		return wait.Seq // it may be granted before the withdrawal arrives
@@ -92,7 +80,7 @@ func (ws *waiters) notify(c *acquires, h *state.Hold) {
 	ws.sessions.notify(h)
 }
 
-// waited records a wait of the claim, for the locks of set.
+// waited records a wait of the handle, for the locks of set.
 func (c *acquires) waited(seq uint64, set []string) {
 	if seq >= c.wait {
 		c.wait, c.set = seq, set
@@ -105,14 +93,14 @@ func (c *acquires) waited(seq uint64, set []string) {
 // record: it is not withdrawn, and the record would suppress the event.
 func (ws *waiters) delivered(g *state.Hold) {
 	s, paths := ws.log.State(), []string{g.Path}
-	if c := ws.claims[holdKey(g)]; c != nil && c.wait == g.WaitSeq && c.set != nil {
+	if c := ws.byHandle[g.HandleKey()]; c != nil && c.wait == g.WaitSeq && c.set != nil {
 		paths = c.set
 	}
 	var all []*acquires
 	for _, path := range paths {
-		key := claimKey{g.Session, path, g.Handle}
-		h, _ := key.in(s)
-		c := ws.claims[key]
+		key := state.HandleKey{Session: g.Session, Path: path, Handle: g.Handle}
+		h, _ := key.In(s)
+		c := ws.byHandle[key]
 		if h == nil || h.WaitSeq != g.WaitSeq || h.EventSeq != 0 || c != nil && c.withdrawals > 0 {
 			return
 		}
@@ -125,10 +113,10 @@ func (ws *waiters) delivered(g *state.Hold) {
 	}
 }
 
-// collect forgets a claim that is no longer needed.
-func (ws *waiters) collect(key claimKey, c *acquires) {
-	if len(c.calls) == 0 && !c.queued && c.orphan == 0 && c.withdrawals == 0 && ws.claims[key] == c {
-		delete(ws.claims, key)
+// collect forgets a handle that is no longer needed.
+func (ws *waiters) collect(key state.HandleKey, c *acquires) {
+	if len(c.calls) == 0 && !c.queued && c.orphan == 0 && c.withdrawals == 0 && ws.byHandle[key] == c {
+		delete(ws.byHandle, key)
 	}
 }
 
@@ -136,8 +124,8 @@ func (ws *waiters) collect(key claimKey, c *acquires) {
 // position also becomes an event of the session if no call waits, if a 202 was
 // sent, or if the wait is from an earlier office.
 func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
-	key := holdKey(h)
-	c := ws.claims[key]
+	key := h.HandleKey()
+	c := ws.byHandle[key]
 	asked := c != nil && len(c.calls) > 0
 	if h.EventSeq != 0 && (!asked || c.queued || w.Seq <= ws.openSeq) {
 		ws.notify(c, h)
@@ -151,14 +139,14 @@ func (ws *waiters) granted(h *state.Hold, w *state.Wait) {
 
 // withdrawn wakes the calls of a wait that has left the queue.
 func (ws *waiters) withdrawn(w *state.Wait) {
-	key := waitKey(w)
-	if c := ws.claims[key]; c != nil {
+	key := w.HandleKey()
+	if c := ws.byHandle[key]; c != nil {
 		c.queued = c.queued && w.Seq < c.wait
 		ws.wake(key, c)
 	}
 }
 
-func (ws *waiters) wake(key claimKey, c *acquires) {
+func (ws *waiters) wake(key state.HandleKey, c *acquires) {
 	for _, w := range c.calls {
 		w.wakeup.Wake()
 	}
@@ -168,19 +156,19 @@ func (ws *waiters) wake(key claimKey, c *acquires) {
 // adopt remembers a wait of an earlier office without its calls, and gives them
 // time to return.
 func (ws *waiters) adopt(w *state.Wait) {
-	key := waitKey(w)
-	ws.claims[key] = &acquires{orphan: w.Seq, wait: w.Seq, set: w.Set}
+	key := w.HandleKey()
+	ws.byHandle[key] = &acquires{orphan: w.Seq, wait: w.Seq, set: w.Set}
 	ws.sessions.deadlines.add(&deadline{at: ws.sessions.graceEnds(w.Session), of: orphan(key)})
 }
 
 // orphan is the deadline of an adopted wait.
-type orphan claimKey
+type orphan state.HandleKey
 
 // due withdraws an adopted wait that no call has asked about, and its grant if
 // it was granted. Otherwise a session could hold a lock without knowing it.
 func (w orphan) due(o *office, _ time.Duration) {
-	key := claimKey(w)
-	if c := o.waiters.claims[key]; c != nil && c.orphan != 0 {
+	key := state.HandleKey(w)
+	if c := o.waiters.byHandle[key]; c != nil && c.orphan != 0 {
 		seq := c.orphan
 		c.orphan = 0
 		go o.withdraw(&Caller{}, key, c, seq, true)()
@@ -196,7 +184,7 @@ const leastUnclaimed = time.Millisecond
 // delivered, or is about to be withdrawn because its call broke off. h may be
 // from a state that is not the latest.
 func (ws *waiters) unclaimedFor(h *state.Hold, now time.Duration) time.Duration {
-	c := ws.claims[holdKey(h)]
+	c := ws.byHandle[h.HandleKey()]
 	switch {
 	case c == nil:
 		if _, lasts := ws.log.State().HoldByToken(h.Path, h.Token); !lasts {
@@ -213,19 +201,19 @@ func (ws *waiters) unclaimedFor(h *state.Hold, now time.Duration) time.Duration 
 	return leastUnclaimed
 }
 
-// busy reports whether a claim may be about to change because the office has
-// calls for it.
-func (o *office) busy(key claimKey) bool {
+// busy reports whether a hold or wait may be about to change because the office
+// has calls for it.
+func (o *office) busy(key state.HandleKey) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.waiters.claims[key] != nil
+	return o.waiters.byHandle[key] != nil
 }
 
 // leave ends a call's registration, however the call ended. o.mu is held.
 func (o *office) leave(by *Caller, r *registered) {
-	key, c := r.key, r.claim
+	key, c := r.key, r.acquires
 	c.leave(r.waiter)
-	if o.waiters.claims[key] == c && len(c.calls) == 0 { // else a later claim took over
+	if o.waiters.byHandle[key] == c && len(c.calls) == 0 { // else later calls have registered anew
 		if seq := o.waiters.abandoned(key, c); seq != 0 {
 			go o.withdraw(new(*by), key, c, seq, true)() // a copy: the caller keeps using its own
 		}
@@ -233,14 +221,14 @@ func (o *office) leave(by *Caller, r *registered) {
 	o.waiters.collect(key, c)
 }
 
-// withdraw gives up a claim's queue position, and with undo also the grant made
+// withdraw gives up a handle's queue position, and with undo also the grant made
 // from it. The caller must call the returned function, which waits for the
-// outcome. The claim must have no other call. A call that arrives during the
+// outcome. The handle must have no other call. A call that arrives during the
 // withdrawal goes through the log behind it. Otherwise that call could be
 // answered with a grant that is about to be withdrawn. o.mu is held.
-func (o *office) withdraw(by *Caller, key claimKey, c *acquires, seq uint64, undo bool) func() (state.AcquireResult, error) {
+func (o *office) withdraw(by *Caller, key state.HandleKey, c *acquires, seq uint64, undo bool) func() (state.AcquireResult, error) {
 	c.withdrawals++
-	wait := o.begin(by, &state.Withdraw{Session: key.session, Path: key.path, Handle: key.handle, Seq: seq, Undo: undo})
+	wait := o.begin(by, &state.Withdraw{Session: key.Session, Path: key.Path, Handle: key.Handle, Seq: seq, Undo: undo})
 	return func() (state.AcquireResult, error) {
 		r, err := resultOf[state.AcquireResult](wait())
 		o.mu.Lock()

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/replica/state"
 )
 
-// TestCallsForOneClaim share one queue position: it lasts as long as one of them
+// TestCallsForOneHandle share one queue position: it lasts as long as one of them
 // waits, whether the others time out or break off. All others return the grant.
-func TestCallsForOneClaim(t *testing.T) {
+func TestCallsForOneHandle(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
 		a, b := two(t, m)
 		mustHold(t, m, "/a", want(a))
@@ -205,7 +206,7 @@ func TestOrphanedWaits(t *testing.T) {
 	}
 }
 
-// TestOrphanAskedForOtherwise: a call for the same claim in another mode is
+// TestOrphanAskedForOtherwise: a call for the same handle in another mode is
 // refused, and the orphaned wait is withdrawn. Its grant stays if it had one:
 // the refusal shows that the caller holds the lock.
 func TestOrphanAskedForOtherwise(t *testing.T) {
@@ -242,7 +243,7 @@ func placed(t *testing.T, n *node, path string, r lockapi.LockRequest) (call *ac
 }
 
 // enter registers a call that wants nothing.
-func enter(o *office, key claimKey) (*acquires, *waiter) {
+func enter(o *office, key state.HandleKey) (*acquires, *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.waiters.enter(key)
@@ -282,8 +283,8 @@ func TestGrantInTheMomentOfTheBreak(t *testing.T) {
 			if err != nil || (len(k.Events) == 1) != kept || (holder(n.State(), "/a") == b) != kept {
 				t.Errorf("kept %v: events %+v, held by %q, %v", kept, k.Events, holder(n.State(), "/a"), err)
 			}
-			if len(o.waiters.claims) != 0 {
-				t.Errorf("kept %v: %d claims are remembered for ever", kept, len(o.waiters.claims))
+			if len(o.waiters.byHandle) != 0 {
+				t.Errorf("kept %v: %d handles are remembered for ever", kept, len(o.waiters.byHandle))
 			}
 		})
 	}

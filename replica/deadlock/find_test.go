@@ -231,7 +231,7 @@ func newNaive(s *state.State) *naive {
 		again = false
 		for id := range maps.Clone(n.stuck) {
 			kept := false
-			for _, w := range s.Claims(id) {
+			for _, w := range s.HoldsAndWaits(id) {
 				kept = kept || w != nil && n.kept(w)
 			}
 			if !kept {

@@ -291,12 +291,12 @@ func (op *Expel) wellFormed() bool { return plain(op.Path) }
 func (op *Expel) size() int        { return 32 + len(op.Session) + len(op.Path) + len(op.Handle) }
 
 func (op *Expel) would(s *State) (Result, bool) {
-	_, w := s.Claim(op.Session, op.Path, op.Handle)
+	_, w := s.HoldOrWait(op.Session, op.Path, op.Handle)
 	return doneIf(w != nil && w.Seq == op.Seq)
 }
 
 func (op *Expel) do(e *editor, r Result) Result {
-	_, w := e.Claim(op.Session, op.Path, op.Handle)
+	_, w := e.HoldOrWait(op.Session, op.Path, op.Handle)
 	e.expel(w)
 	e.settleAll(w)
 	return r

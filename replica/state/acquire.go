@@ -103,7 +103,7 @@ func (op *Acquire) would(s *State) (Result, bool) {
 	if len(op.With) > 0 {
 		return op.wouldSet(s)
 	}
-	if has, ok := s.claims.Get(claimKey{op.Session, op.Path, op.Handle}); ok {
+	if has, ok := s.handles.Get(HandleKey{op.Session, op.Path, op.Handle}); ok {
 		return op.again(has)
 	}
 	if _, ok := s.sessions.Get(op.Session); !ok {
@@ -138,10 +138,10 @@ func (op *Acquire) position(s *State, waiters int) int {
 	return n
 }
 
-// again returns the result for a claim that exists already: the same grant or
+// again returns the result for a hold or wait that exists already: the same grant or
 // queue position. The only possible change is that the position becomes
 // persistent.
-func (op *Acquire) again(has claim) (Result, bool) {
+func (op *Acquire) again(has holdOrWait) (Result, bool) {
 	if h := has.hold; h != nil {
 		if clash := op.clash(h.Mode, h.Limit); clash != NoMismatch {
 			return AcquireResult{Verdict: Conflict, Mismatch: clash, Hold: h}, false
@@ -168,7 +168,7 @@ func (op *Acquire) clash(mode Mode, limit int64) Mismatch {
 	return NoMismatch
 }
 
-// decide returns the result of an acquire that has no claim yet and does not
+// decide returns the result of an acquire that has no hold or wait yet and does not
 // wait.
 func (l *Lock) decide(mode Mode, limit int64) AcquireResult {
 	switch {
@@ -222,7 +222,7 @@ func (op *Acquire) wait(path string, seq uint64, set []string, since int64) *Wai
 
 func (e *editor) enqueue(w *Wait, n Node, position int) {
 	e.putWait(w)
-	e.bytes += BytesOfClaim(w.Path, w.Handle)
+	e.bytes += BytesOfHandle(w.Path, w.Handle)
 	q := Enqueued{Wait: w}
 	if position == 1 && n.Holders > 0 {
 		q.Revision = e.nextRevision()

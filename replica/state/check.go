@@ -16,7 +16,7 @@ import (
 //
 //   - an exclusive holder is alone, and shared holders never exceed their limit
 //   - every hold and every wait belongs to a live session
-//   - a session and handle have at most one claim on a path, and it is stored
+//   - a session and handle have at most one hold or wait on a path, and it is stored
 //   - each queue has advanced as far as it can: no lock admits the head of its
 //     queue; if the head is a set and heads all its queues, one of its locks
 //     does not admit it
@@ -58,8 +58,8 @@ func (s *State) Check() error {
 	if err := s.checkOwned(); err != nil {
 		return err
 	}
-	if n := s.holds.Len() + s.queue.Len(); n != s.claims.Len() {
-		return fmt.Errorf("%d holds and waits but %d claims", n, s.claims.Len())
+	if n := s.holds.Len() + s.queue.Len(); n != s.handles.Len() {
+		return fmt.Errorf("%d holds and waits but %d handles", n, s.handles.Len())
 	}
 	if err := s.checkTotals(); err != nil {
 		return err
@@ -104,9 +104,9 @@ func (s *State) checkLock(l *Node) error {
 }
 
 func (s *State) checkHold(l *Node, h *Hold) error {
-	switch c, _ := s.claims.Get(claimKey{h.Session, h.Path, h.Handle}); {
-	case c != claim{hold: h}:
-		return fmt.Errorf("session %q, handle %q has another claim", h.Session, h.Handle)
+	switch c, _ := s.handles.Get(h.HandleKey()); {
+	case c != holdOrWait{hold: h}:
+		return fmt.Errorf("session %q, handle %q has another hold or wait", h.Session, h.Handle)
 	case !sound(h.Mode, h.Limit):
 		return fmt.Errorf("has mode %d with limit %d", h.Mode, h.Limit)
 	case h.Mode != l.Mode:
@@ -131,9 +131,9 @@ func (s *State) checkWait(l *Node, w *Wait, head bool) error {
 	if err := s.checkSet(w); err != nil { // admitsHead relies on it
 		return err
 	}
-	switch c, _ := s.claims.Get(claimKey{w.Session, w.Path, w.Handle}); {
-	case c != claim{wait: w}:
-		return fmt.Errorf("session %q, handle %q has another claim", w.Session, w.Handle)
+	switch c, _ := s.handles.Get(w.HandleKey()); {
+	case c != holdOrWait{wait: w}:
+		return fmt.Errorf("session %q, handle %q has another hold or wait", w.Session, w.Handle)
 	case !sound(w.Mode, w.Limit):
 		return fmt.Errorf("has mode %d with limit %d", w.Mode, w.Limit)
 	case w.Mode == Shared && w.Limit != l.Limit:
@@ -151,7 +151,7 @@ func (s *State) checkWait(l *Node, w *Wait, head bool) error {
 // checkSet returns what is wrong with the set of a wait, or nil.
 func (s *State) checkSet(w *Wait) error {
 	for _, path := range w.Set {
-		_, part := s.Claim(w.Session, path, w.Handle)
+		_, part := s.HoldOrWait(w.Session, path, w.Handle)
 		if part == nil || part.Seq != w.Seq || part.Mode != w.Mode || part.Limit != w.Limit || part.Priority != w.Priority ||
 			part.Keep != w.Keep || !slices.Equal(part.Set, w.Set) {
 			return fmt.Errorf("belongs to a set of waits, and the one for %q is missing or differs", path)

@@ -93,7 +93,7 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 		{"limit below zero", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{4: 2, 5: -1})}}, "limit"},
 		{"exclusive with a limit", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{5: 1})}}, "limit"},
 		{"waits although there is room", parts{sessions: both, locks: []item{lock}, waits: []item{wait}}, "still waits"},
-		{"both holds and waits", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait.with(item{3: "s1"})}}, "another claim"},
+		{"both holds and waits", parts{sessions: both, locks: []item{lock}, holds: []item{hold}, waits: []item{wait.with(item{3: "s1"})}}, "another hold or wait"},
 		{"no token", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{6: 0})}}, "token"},
 		{"token beyond the counter", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{6: 11})}}, "counter"},
 		{"token twice on a path", parts{sessions: both, locks: []item{lock}, holds: []item{hold.with(item{4: 2}), hold.with(item{2: "s2", 4: 2})}}, "out of order"},

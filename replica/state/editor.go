@@ -11,7 +11,7 @@ type editor struct {
 	nodes    btree.Edit[string, *Node]
 	holds    btree.Edit[numbered, *Hold]
 	queue    btree.Edit[numbered, *Wait]
-	claims   btree.Edit[claimKey, claim]
+	handles  btree.Edit[HandleKey, holdOrWait]
 
 	ephemeral btree.Edit[owned, *File]
 	answers   btree.Edit[string, *Answers]
@@ -36,7 +36,7 @@ func edit(s *State, commands int) *editor {
 func (e *editor) own() {
 	s := e.State
 	e.sessions, e.keys = s.sessions.Edit(), s.keys.Edit()
-	e.nodes, e.holds, e.queue, e.claims = s.nodes.Edit(), s.holds.Edit(), s.queue.Edit(), s.claims.Edit()
+	e.nodes, e.holds, e.queue, e.handles = s.nodes.Edit(), s.holds.Edit(), s.queue.Edit(), s.handles.Edit()
 	e.ephemeral, e.answers = s.ephemeral.Edit(), s.answers.Edit()
 }
 

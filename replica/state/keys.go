@@ -188,7 +188,7 @@ func (op *ChangeKeys) certain(s *State) bool {
 		return false
 	}
 	k := &op.Steps[0]
-	hold, wait := s.Claim(k.Session, k.Path, "")
+	hold, wait := s.HoldOrWait(k.Session, k.Path, "")
 	switch k.Verb {
 	case KeySet:
 		f, there := s.File(k.Path)
@@ -258,7 +258,7 @@ func (k *KeyStep) take(e *editor, left *keyRoom) (keys []Key, why Verdict) {
 	case KeyLock:
 		return k.lock(e, now)
 	case KeyUnlock:
-		h, _ := e.Claim(k.Session, k.Path, "")
+		h, _ := e.HoldOrWait(k.Session, k.Path, "")
 		if h == nil || h.Key == NoKey {
 			return nil, NotHeld
 		}
@@ -312,7 +312,7 @@ func (k *KeyStep) lock(e *editor, now Key) (keys []Key, why Verdict) {
 	if _, lives := e.sessions.Get(k.Session); !lives {
 		return nil, NoSession
 	}
-	hold, wait := e.Claim(k.Session, k.Path, "")
+	hold, wait := e.HoldOrWait(k.Session, k.Path, "")
 	if wait != nil || hold != nil && hold.Key == NoKey {
 		return nil, Busy
 	}

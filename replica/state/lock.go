@@ -130,7 +130,7 @@ func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 		h.EventSeq = e.nextSeq()
 	}
 	e.holds.Put(numbered{h.Path, h.Token}, h)
-	e.claims.Put(claimKey{h.Session, h.Path, h.Handle}, claim{hold: h})
+	e.handles.Put(h.HandleKey(), holdOrWait{hold: h})
 	n.Holders++
 	n.Mode = h.Mode
 	if h.Mode == Shared {
@@ -142,7 +142,7 @@ func (e *editor) grant(n *Node, w *Wait, queued bool) *Hold {
 	if queued {
 		g.Wait = w
 	} else {
-		e.bytes += BytesOfClaim(h.Path, h.Handle)
+		e.bytes += BytesOfHandle(h.Path, h.Handle)
 	}
 	e.record(g)
 	return h
@@ -237,7 +237,7 @@ func (s *State) parts(w *Wait) iter.Seq[*Wait] {
 			return
 		}
 		for _, path := range w.Set {
-			if c, _ := s.claims.Get(claimKey{w.Session, path, w.Handle}); !yield(c.wait) {
+			if c, _ := s.handles.Get(HandleKey{w.Session, path, w.Handle}); !yield(c.wait) {
 				return
 			}
 		}
@@ -252,13 +252,13 @@ func (s *State) next(path string) (w *Wait) {
 	return w
 }
 
-// putWait stores a wait and its claim.
+// putWait stores a wait, also by its handle.
 func (e *editor) putWait(w *Wait) {
 	e.queue.Put(numbered{w.Path, w.order()}, w)
-	e.claims.Put(claimKey{w.Session, w.Path, w.Handle}, claim{wait: w})
+	e.handles.Put(w.HandleKey(), holdOrWait{wait: w})
 }
 
-// unqueue removes w from the queue; the caller handles its claim.
+// unqueue removes w from the queue; the caller removes its handle.
 func (e *editor) unqueue(n *Node, w *Wait) {
 	e.queue.Delete(numbered{w.Path, w.order()})
 	n.Waiters--
@@ -282,14 +282,14 @@ func (e *editor) dropWait(w *Wait) {
 func (e *editor) dropPart(w *Wait) {
 	n := e.node(w.Path)
 	e.unqueue(&n, w)
-	e.dropClaim(claimKey{w.Session, w.Path, w.Handle})
+	e.dropHandle(w.HandleKey())
 	e.putNode(n)
 	e.record(Withdrawn{Wait: w})
 }
 
-func (e *editor) dropClaim(k claimKey) {
-	e.claims.Delete(k)
-	e.bytes -= BytesOfClaim(k.path, k.handle)
+func (e *editor) dropHandle(k HandleKey) {
+	e.handles.Delete(k)
+	e.bytes -= BytesOfHandle(k.Path, k.Handle)
 }
 
 // dropHold ends a hold. If it is a hold of a key, dropHold also changes or
@@ -302,7 +302,7 @@ func (e *editor) dropHold(h *Hold, why Reason) {
 // removeHold ends a hold and leaves the file as it is.
 func (e *editor) removeHold(h *Hold, why Reason) {
 	e.holds.Delete(numbered{h.Path, h.Token})
-	e.dropClaim(claimKey{h.Session, h.Path, h.Handle})
+	e.dropHandle(h.HandleKey())
 	n := e.node(h.Path)
 	n.Holders--
 	if h.Mode == Shared {

@@ -7,8 +7,8 @@ const (
 	keyBytes      = 50  // of an idempotency key, plus its length
 	metaBytes     = 350 // of metadata, if there is any
 	metaPairBytes = 50  // of each name and value in it
-	claimBytes    = 300
-	lossBytes     = 200 // less than claimBytes: a loss takes no more than the hold did
+	handleBytes   = 300
+	lossBytes     = 200 // less than handleBytes: a loss takes no more than the hold did
 	delayBytes    = 300
 	fileBytes     = 350 // besides its content
 	answerBytes   = 200 // of a remembered answer, besides its key
@@ -21,14 +21,14 @@ const (
 // files, remembered answers, rules, groups and quotas.
 func (s *State) Bytes() int64 { return s.bytes + s.policy.Size() }
 
-// Bytes estimates the memory of the session, without its claims and answers.
+// Bytes estimates the memory of the session, without its holds, waits and answers.
 func (op *OpenSession) Bytes() int64 { return bytesOfSession(op.Name, op.Key, op.Meta) }
 
 // OwnBytes is Bytes without the session's losses, which other callers cause by
 // forced releases.
 func (v *Session) OwnBytes() int64 { return bytesOfSession(v.Name, v.Key, v.Meta) }
 
-// Bytes estimates the memory of the session, without its claims and answers.
+// Bytes estimates the memory of the session, without its holds, waits and answers.
 func (v *Session) Bytes() int64 {
 	n := v.OwnBytes()
 	for _, l := range v.Losses {
@@ -51,8 +51,8 @@ func bytesOfSession(name, key string, meta map[string]string) int64 {
 	return int64(n)
 }
 
-// BytesOfClaim estimates the memory of a hold or a queue position.
-func BytesOfClaim(path, handle string) int64 { return int64(claimBytes + len(path) + len(handle)) }
+// BytesOfHandle estimates the memory of a hold or a queue position.
+func BytesOfHandle(path, handle string) int64 { return int64(handleBytes + len(path) + len(handle)) }
 
 // BytesOfFile estimates the memory of a file.
 func BytesOfFile(path string, content int) int64 { return int64(fileBytes + len(path) + content) }
@@ -133,9 +133,9 @@ func (s *State) measure() (n int64) {
 	for v := range s.Sessions("") {
 		n += v.Bytes()
 	}
-	for c := range s.claims.All() {
+	for c := range s.handles.All() {
 		k := c.key()
-		n += BytesOfClaim(k.path, k.handle)
+		n += BytesOfHandle(k.Path, k.Handle)
 	}
 	for l := range s.nodes.All() {
 		n += l.bytes()

@@ -7,7 +7,7 @@ import (
 )
 
 // TestOneStringForAPath: a lock, its holders and its queue share the string of their
-// path, also after a restore. A long path is most of the memory of a claim.
+// path, also after a restore. A long path is most of the memory of a hold.
 func TestOneStringForAPath(t *testing.T) {
 	path := func() string { return string([]byte("/a/path")) }
 	s := New()
@@ -35,21 +35,21 @@ func TestOneStringForAPath(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: the lock does not exist", name)
 		}
-		claims := 0
+		handles := 0
 		for h := range s.Holders(l.Path) {
-			claims++
+			handles++
 			if unsafe.StringData(h.Path) != unsafe.StringData(l.Path) {
 				t.Errorf("%s: a holder has a string of its own", name)
 			}
 		}
 		for w := range s.Queue(l.Path) {
-			claims++
+			handles++
 			if unsafe.StringData(w.Path) != unsafe.StringData(l.Path) {
 				t.Errorf("%s: a place in the queue has a string of its own", name)
 			}
 		}
-		if claims != 2 {
-			t.Errorf("%s: %d claims", name, claims)
+		if handles != 2 {
+			t.Errorf("%s: %d handles", name, handles)
 		}
 	}
 }

@@ -297,7 +297,7 @@ func (r *run) acquire(t *rapid.T) state.Operation {
 	op.Wait = rapid.SampledFrom([]state.WaitFor{state.NoWait, state.WhileConnected, state.WhileConnected, state.Persistent}).Draw(t, "wait")
 	op.DelayMS = rapid.SampledFrom([]int64{0, 1000, 5000, 2000}).Draw(t, "delay")
 	op.Priority = rapid.SampledFrom([]uint8{0, 0, 0, 1, state.MaxPriority}).Draw(t, "priority")
-	if _, w := r.model.Claim(op.Session, op.Path, op.Handle); w != nil && len(w.Set) > 1 && rapid.Bool().Draw(t, "again") {
+	if _, w := r.model.HoldOrWait(op.Session, op.Path, op.Handle); w != nil && len(w.Set) > 1 && rapid.Bool().Draw(t, "again") {
 		op.Path, op.With, op.Mode, op.Limit = w.Set[0], w.Set[1:], w.Mode, w.Limit
 	} else if rapid.IntRange(0, 2).Draw(t, "a set") == 0 {
 		op.With = rapid.SliceOfNDistinct(rapid.SampledFrom(somePaths), 1, 2, rapid.ID[string]).Draw(t, "with")
@@ -312,7 +312,7 @@ func (r *run) acquire(t *rapid.T) state.Operation {
 func (r *run) release(t *rapid.T) state.Operation {
 	op := &state.Release{}
 	op.Session, op.Path, op.Handle = r.aim(t)
-	if h, _ := r.model.Claim(op.Session, op.Path, op.Handle); h != nil && rapid.Bool().Draw(t, "by token") {
+	if h, _ := r.model.HoldOrWait(op.Session, op.Path, op.Handle); h != nil && rapid.Bool().Draw(t, "by token") {
 		op.Token = h.Token - rapid.Uint64Range(0, 1).Draw(t, "old")
 	}
 	op.Forced = rapid.IntRange(0, 4).Draw(t, "forced") == 0
@@ -322,7 +322,7 @@ func (r *run) release(t *rapid.T) state.Operation {
 func (r *run) withdraw(t *rapid.T) state.Operation {
 	op := &state.Withdraw{Undo: rapid.Bool().Draw(t, "undo")}
 	op.Session, op.Path, op.Handle = r.aim(t)
-	h, w := r.model.Claim(op.Session, op.Path, op.Handle)
+	h, w := r.model.HoldOrWait(op.Session, op.Path, op.Handle)
 	switch right := rapid.IntRange(0, 3).Draw(t, "right number") > 0; {
 	case right && w != nil:
 		op.Seq = w.Seq
@@ -358,7 +358,7 @@ func (r *run) openSession(t *rapid.T) state.Operation {
 	return op
 }
 
-// aim draws an existing claim, most of the time.
+// aim draws an existing hold or wait, most of the time.
 func (r *run) aim(t *rapid.T) (session, path, handle string) {
 	var all [][3]string
 	for _, path := range slices.Sorted(maps.Keys(r.model.Locks)) {
@@ -370,7 +370,7 @@ func (r *run) aim(t *rapid.T) (session, path, handle string) {
 		}
 	}
 	if len(all) > 0 && rapid.IntRange(0, 3).Draw(t, "aimed") > 0 {
-		at := rapid.SampledFrom(all).Draw(t, "claim")
+		at := rapid.SampledFrom(all).Draw(t, "hold or wait")
 		return at[0], at[1], at[2]
 	}
 	return drawSession(t), drawPath(t), drawHandle(t)
@@ -432,16 +432,16 @@ func (r *run) checkSessions(t *rapid.T) {
 	}
 	for _, id := range someSessions {
 		var got, want []string
-		for h, w := range s.Claims(id) {
-			got = append(got, claimText(s, h, w))
+		for h, w := range s.HoldsAndWaits(id) {
+			got = append(got, holdOrWaitText(s, h, w))
 		}
 		for _, path := range somePaths {
 			for _, handle := range m.Handles(path, id) {
-				h, w := m.Claim(id, path, handle)
-				want = append(want, claimText(s, h, w))
+				h, w := m.HoldOrWait(id, path, handle)
+				want = append(want, holdOrWaitText(s, h, w))
 			}
 		}
-		equal(t, "claims of "+id, got, want)
+		equal(t, "holds and waits of "+id, got, want)
 	}
 }
 
@@ -471,9 +471,9 @@ func (r *run) checkPath(t *rapid.T, path string) {
 	}
 	for _, id := range someSessions {
 		for _, handle := range someHandles {
-			h, w := s.Claim(id, path, handle)
-			wantHold, wantWait := r.model.Claim(id, path, handle)
-			equal(t, "claim", []any{h, w}, []any{wantHold, wantWait})
+			h, w := s.HoldOrWait(id, path, handle)
+			wantHold, wantWait := r.model.HoldOrWait(id, path, handle)
+			equal(t, "hold or wait", []any{h, w}, []any{wantHold, wantWait})
 		}
 	}
 }

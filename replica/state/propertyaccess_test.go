@@ -112,7 +112,7 @@ func (r *run) changeAccess(t *rapid.T) state.Operation {
 		func() state.Operation {
 			op := &state.Expel{}
 			op.Session, op.Path, op.Handle = r.aim(t)
-			if _, w := r.model.Claim(op.Session, op.Path, op.Handle); w != nil {
+			if _, w := r.model.HoldOrWait(op.Session, op.Path, op.Handle); w != nil {
 				op.Seq = w.Seq + rapid.Uint64Range(0, 1).Draw(t, "other")
 			}
 			return op

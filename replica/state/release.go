@@ -1,6 +1,6 @@
 package state
 
-// Release ends a claim: a hold or a queue position. The result is Done, Nothing
+// Release ends a hold or a queue position. The result is Done, Nothing
 // or NoSession.
 type Release struct {
 	Session string `cbor:"1,keyasint,omitempty"`
@@ -17,8 +17,8 @@ func (op *Release) wellFormed() bool { return plain(op.Path) }
 func (op *Release) size() int { return 40 + len(op.Session) + len(op.Path) + len(op.Handle) }
 
 func (op *Release) would(s *State) (Result, bool) {
-	has, ok := s.claims.Get(claimKey{op.Session, op.Path, op.Handle})
-	if !ok { // a claim implies that its session lives
+	has, ok := s.handles.Get(HandleKey{op.Session, op.Path, op.Handle})
+	if !ok { // a hold or wait implies that its session lives
 		if _, lives := s.sessions.Get(op.Session); !lives {
 			return NoSession, false
 		}
@@ -35,7 +35,7 @@ func (op *Release) do(e *editor, r Result) Result {
 	return r
 }
 
-// end ends the claim. If another principal or an operator ends it, the session
+// end ends the hold or wait. If another principal or an operator ends it, the session
 // records the loss of the hold.
 func (op *Release) end(e *editor, lost LossReason) {
 	why := e.gives(op.Session)
@@ -45,13 +45,13 @@ func (op *Release) end(e *editor, lost LossReason) {
 	if why != Forced {
 		lost = 0
 	}
-	e.drop(claimKey{op.Session, op.Path, op.Handle}, why, lost)
+	e.drop(HandleKey{op.Session, op.Path, op.Handle}, why, lost)
 }
 
-// drop ends an existing claim, or all waits of a set, and grants the lock to
+// drop ends an existing hold or wait, or all waits of a set, and grants the lock to
 // the next waiter. If lost is not 0, the session records the loss of the hold.
-func (e *editor) drop(key claimKey, why Reason, lost LossReason) {
-	has, _ := e.claims.Get(key)
+func (e *editor) drop(key HandleKey, why Reason, lost LossReason) {
+	has, _ := e.handles.Get(key)
 	if has.hold == nil {
 		e.dropWait(has.wait)
 		e.settleAll(has.wait)
@@ -61,7 +61,7 @@ func (e *editor) drop(key claimKey, why Reason, lost LossReason) {
 	if lost != 0 {
 		e.lose(has.hold, lost)
 	}
-	e.settle(key.path)
+	e.settle(key.Path)
 }
 
 // gives returns the reason for a grant's end when the present command releases
@@ -75,10 +75,10 @@ func (e *editor) gives(session string) Reason {
 }
 
 // Withdraw ends the wait with number Seq, unless it is persistent, because no
-// call waits for it any more. If it was granted in the meantime, the claim is a
+// call waits for it any more. If it was granted in the meantime, it is a
 // hold. Undo is set if no caller has learned of the grant; the grant is then
 // revoked. The result is an AcquireResult: Done, Nothing, or Held or Queued if
-// the claim stays.
+// it stays.
 type Withdraw struct {
 	Session string `cbor:"1,keyasint,omitempty"`
 	Path    string `cbor:"2,keyasint,omitempty"`
@@ -92,7 +92,7 @@ func (op *Withdraw) wellFormed() bool { return plain(op.Path) }
 func (op *Withdraw) size() int { return 32 + len(op.Session) + len(op.Path) + len(op.Handle) }
 
 func (op *Withdraw) would(s *State) (Result, bool) {
-	has, ok := s.claims.Get(claimKey{op.Session, op.Path, op.Handle})
+	has, ok := s.handles.Get(HandleKey{op.Session, op.Path, op.Handle})
 	if !ok || op.Seq == 0 { // 0 is the WaitSeq of every immediate grant, and never a wait's number
 		return AcquireResult{Verdict: Nothing}, false
 	}
@@ -109,6 +109,6 @@ func (op *Withdraw) would(s *State) (Result, bool) {
 }
 
 func (op *Withdraw) do(e *editor, r Result) Result {
-	e.drop(claimKey{op.Session, op.Path, op.Handle}, GivenBack, LostByUndo)
+	e.drop(HandleKey{op.Session, op.Path, op.Handle}, GivenBack, LostByUndo)
 	return r
 }

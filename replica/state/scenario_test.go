@@ -25,10 +25,10 @@ var rewrite = flag.Bool("rewrite", false, "record what the scenarios and golden 
 //	cell S…                    open an office in term 1 and the sessions S…
 //	now N                      time of the following commands
 //	restore FLOOR              as from a backup
-//	claim S P [handle]         the pair's hold or wait, and its position
+//	handle S P [handle]        the pair's hold or wait, and its position
 //	would OPERATION            the predicted result
 //	file P | files PREFIX [AFTER]
-//	lock P | holder P TOKEN | key K | locks PREFIX [AFTER] | claims S | dump
+//	lock P | holder P TOKEN | key K | locks PREFIX [AFTER] | handles S | dump
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -206,13 +206,13 @@ func (p *player) line(w []string) (string, error) {
 			p.state = s.Restored(n)
 		}
 		return "", err
-	case "claim":
-		h, wait := s.Claim(a.at(0), a.at(1), a.at(2))
-		return claimText(s, h, wait), nil
-	case "claims":
+	case "handle":
+		h, wait := s.HoldOrWait(a.at(0), a.at(1), a.at(2))
+		return holdOrWaitText(s, h, wait), nil
+	case "handles":
 		var out strings.Builder
-		for h, wait := range s.Claims(a.at(0)) {
-			fmt.Fprintln(&out, claimText(s, h, wait))
+		for h, wait := range s.HoldsAndWaits(a.at(0)) {
+			fmt.Fprintln(&out, holdOrWaitText(s, h, wait))
 		}
 		return orNone(out.String()), nil
 	case "would":

@@ -145,7 +145,7 @@ func (e *editor) endSession(id string, why Reason, delays bool) {
 	var touched []string
 	before := *e.State
 	e.own() // the walks see the state as it was when they began
-	for h, w := range before.Claims(id) {
+	for h, w := range before.HoldsAndWaits(id) {
 		if h != nil {
 			e.dropHold(h, why)
 			if delays && h.DelayMS > 0 {
@@ -169,7 +169,7 @@ func (e *editor) endSession(id string, why Reason, delays bool) {
 	e.record(SessionEnded{Session: s, Expired: why == Expired})
 }
 
-// dropSession removes a session without claims or files, and its answers.
+// dropSession removes a session without holds, waits or files, and its answers.
 func (e *editor) dropSession(v *Session) {
 	e.bytes -= v.Bytes() + e.Answers(v.ID).Bytes()
 	e.answers.Delete(v.ID)

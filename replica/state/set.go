@@ -43,14 +43,14 @@ func (op *Acquire) wouldSet(s *State) (Result, bool) {
 // againSet is again for a set. A session that has some of the locks must
 // release them first, so that it never holds part of a set.
 func (op *Acquire) againSet(s *State, paths []string) (r AcquireResult, changes, exists bool) {
-	first, exists := s.claims.Get(claimKey{op.Session, op.Path, op.Handle})
+	first, exists := s.handles.Get(HandleKey{op.Session, op.Path, op.Handle})
 	if w := first.wait; w != nil && sameSet(w.Set, paths) {
 		found, changes := op.again(first)
 		return found.(AcquireResult), changes, true
 	}
 	holds := make([]*Hold, 0, len(paths))
 	for _, path := range paths {
-		has, ok := s.claims.Get(claimKey{op.Session, path, op.Handle})
+		has, ok := s.handles.Get(HandleKey{op.Session, path, op.Handle})
 		switch {
 		case !ok && !exists:
 			continue
@@ -83,14 +83,14 @@ func (op *Acquire) doSet(e *editor, r AcquireResult) Result {
 		for _, w := range slices.Collect(e.parts(r.Wait)) {
 			e.keep(w)
 		}
-		_, r.Wait = e.Claim(op.Session, op.Path, op.Handle)
+		_, r.Wait = e.HoldOrWait(op.Session, op.Path, op.Handle)
 	default:
 		seq := e.nextSeq()
 		for _, path := range paths {
 			n := e.node(path)
 			e.enqueue(op.wait(n.Path, seq, paths, e.Now), n, op.one(path).position(e.State, n.Waiters))
 		}
-		_, r.Wait = e.Claim(op.Session, op.Path, op.Handle)
+		_, r.Wait = e.HoldOrWait(op.Session, op.Path, op.Handle)
 	}
 	return r
 }
@@ -111,7 +111,7 @@ func (w *Wait) stored() *Wait {
 func (e *editor) restoreSets() {
 	for w := range e.Waits() {
 		if len(w.Set) == 1 {
-			if _, first := e.Claim(w.Session, w.Set[0], w.Handle); first != nil {
+			if _, first := e.HoldOrWait(w.Session, w.Set[0], w.Handle); first != nil {
 				w.Set = first.Set
 			}
 		}

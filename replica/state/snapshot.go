@@ -159,7 +159,7 @@ func restore(dec *cbor.Decoder) (*State, error) {
 		l := node(v.Path)
 		v.Path = l.Path // share one string per path, as grants and waits do
 		e.holds.Put(numbered{v.Path, v.Token}, v)
-		e.claims.Put(claimKey{v.Session, v.Path, v.Handle}, claim{hold: v})
+		e.handles.Put(v.HandleKey(), holdOrWait{hold: v})
 		l.Holders, l.Mode = l.Holders+1, v.Mode
 		l.count(v.Mode, v.Limit)
 	})

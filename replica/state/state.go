@@ -13,8 +13,8 @@ import (
 // represent them.
 const tokenBits = 53
 
-// claim is what a (session, path, handle) has: a grant or a queue position.
-type claim struct {
+// holdOrWait is what a handle of a session has at a path: a hold or a queue position.
+type holdOrWait struct {
 	hold *Hold
 	wait *Wait
 }
@@ -45,7 +45,7 @@ type State struct {
 	nodes    btree.Tree[string, *Node]    // by path
 	holds    btree.Tree[numbered, *Hold]  // by path and token
 	queue    btree.Tree[numbered, *Wait]  // by path and order
-	claims   btree.Tree[claimKey, claim]
+	handles  btree.Tree[HandleKey, holdOrWait]
 
 	ephemeral btree.Tree[owned, *File]     // by session and path: ephemeral files
 	answers   btree.Tree[string, *Answers] // by session
@@ -72,24 +72,36 @@ func (k numbered) compare(path string, n uint64) int {
 	return cmp.Compare(k.n, n)
 }
 
-type claimKey struct{ session, path, handle string }
+// HandleKey names a handle of a session at a path. It has at most one hold or
+// queue position.
+type HandleKey struct{ Session, Path, Handle string }
 
-func (k claimKey) compare(c claim) int {
-	other := c.key()
-	if c := strings.Compare(k.session, other.session); c != 0 {
-		return c
-	}
-	if c := strings.Compare(k.path, other.path); c != 0 {
-		return c
-	}
-	return strings.Compare(k.handle, other.handle)
+// In returns the hold or the wait of the handle in a state, or nil for both.
+func (k HandleKey) In(s *State) (*Hold, *Wait) {
+	c, _ := s.handles.Get(k)
+	return c.hold, c.wait
 }
 
-func (c claim) key() claimKey {
-	if c.hold != nil {
-		return claimKey{c.hold.Session, c.hold.Path, c.hold.Handle}
+func (h *Hold) HandleKey() HandleKey { return HandleKey{h.Session, h.Path, h.Handle} }
+
+func (w *Wait) HandleKey() HandleKey { return HandleKey{w.Session, w.Path, w.Handle} }
+
+func (k HandleKey) compare(c holdOrWait) int {
+	other := c.key()
+	if c := strings.Compare(k.Session, other.Session); c != 0 {
+		return c
 	}
-	return claimKey{c.wait.Session, c.wait.Path, c.wait.Handle}
+	if c := strings.Compare(k.Path, other.Path); c != 0 {
+		return c
+	}
+	return strings.Compare(k.Handle, other.Handle)
+}
+
+func (c holdOrWait) key() HandleKey {
+	if c.hold != nil {
+		return c.hold.HandleKey()
+	}
+	return c.wait.HandleKey()
 }
 
 // New returns the state before the first entry.
@@ -101,7 +113,7 @@ func New() *State {
 		nodes:    btree.New(func(path string, v *Node) int { return strings.Compare(path, v.Path) }),
 		holds:    btree.New(func(k numbered, v *Hold) int { return k.compare(v.Path, v.Token) }),
 		queue:    btree.New(func(k numbered, v *Wait) int { return k.compare(v.Path, v.order()) }),
-		claims:   btree.New(claimKey.compare),
+		handles:  btree.New(HandleKey.compare),
 
 		ephemeral: btree.New(owned.compare),
 		answers:   btree.New(func(session string, v *Answers) int { return strings.Compare(session, v.session) }),
@@ -140,11 +152,10 @@ func (s *State) Lock(path string) (*Node, bool) {
 	return n, true
 }
 
-// Claim returns what the pair (session, handle) has at path: a hold, a wait, or
+// HoldOrWait returns what the pair (session, handle) has at path: a hold, a wait, or
 // neither. It never has both.
-func (s *State) Claim(session, path, handle string) (*Hold, *Wait) {
-	c, _ := s.claims.Get(claimKey{session, path, handle})
-	return c.hold, c.wait
+func (s *State) HoldOrWait(session, path, handle string) (*Hold, *Wait) {
+	return HandleKey{session, path, handle}.In(s)
 }
 
 // HoldByToken finds the grant with a token at path.
@@ -223,12 +234,12 @@ func (s *State) WaitsBelow(path string) iter.Seq[*Wait] {
 	}
 }
 
-// Claims walks the holds and waits of one session in path order. In each pair,
+// HoldsAndWaits walks the holds and waits of one session in path order. In each pair,
 // either the hold or the wait is nil.
-func (s *State) Claims(session string) iter.Seq2[*Hold, *Wait] {
+func (s *State) HoldsAndWaits(session string) iter.Seq2[*Hold, *Wait] {
 	return func(yield func(*Hold, *Wait) bool) {
-		for c := range s.claims.From(claimKey{session: session}) {
-			if c.key().session != session || !yield(c.hold, c.wait) {
+		for c := range s.handles.From(HandleKey{Session: session}) {
+			if c.key().Session != session || !yield(c.hold, c.wait) {
 				return
 			}
 		}

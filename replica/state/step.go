@@ -241,7 +241,7 @@ func (t *Take) take(e *editor, session string) (StepResult, *Failure) {
 	return StepResult{Hold: r.Hold}, nil
 }
 
-// Free releases a claim of the transaction's session.
+// Free releases a hold or wait of the transaction's session.
 type Free struct {
 	Path   string `cbor:"1,keyasint"`
 	Handle string `cbor:"2,keyasint,omitempty"`

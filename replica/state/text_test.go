@@ -212,7 +212,7 @@ func dumpText(s *state.State) string {
 	return b.String()
 }
 
-func claimText(s *state.State, h *state.Hold, w *state.Wait) string {
+func holdOrWaitText(s *state.State, h *state.Hold, w *state.Wait) string {
 	switch {
 	case h != nil && w != nil:
 		return "both a hold and a wait"

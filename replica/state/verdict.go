@@ -8,8 +8,8 @@ type Verdict uint8
 // Values of Verdict.
 const (
 	Done      Verdict = 1 + iota // it took effect
-	Held                         // the claim is a hold
-	Queued                       // the claim is a queue position
+	Held                         // it is a hold
+	Queued                       // it is a queue position
 	Busy                         // not granted: the lock is held, or others are queued
 	Delayed                      // not granted: the lock is free but in its lock-delay
 	Conflict                     // it contradicts the present state
@@ -37,8 +37,8 @@ type Mismatch uint8
 // Values of Mismatch.
 const (
 	NoMismatch    Mismatch = iota
-	MismatchMode           // the existing claim has another mode
-	MismatchLimit          // the existing claim has another limit
+	MismatchMode           // the existing hold or wait has another mode
+	MismatchLimit          // the existing hold or wait has another limit
 	MismatchOther          // the present holders and waiters have another limit
-	MismatchSet            // the session has claims on some of the paths, or for another set
+	MismatchSet            // the session has holds or waits on some of the paths, or for another set
 )

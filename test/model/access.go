@@ -253,7 +253,7 @@ func (m *Model) adopt(op *state.AdoptSession) state.Result {
 }
 
 func (m *Model) expel(op *state.Expel) state.Result {
-	_, w := m.Claim(op.Session, op.Path, op.Handle)
+	_, w := m.HoldOrWait(op.Session, op.Path, op.Handle)
 	if w == nil || w.Seq != op.Seq {
 		return state.Nothing
 	}

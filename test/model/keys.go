@@ -47,7 +47,7 @@ func (m *Model) keyStep(k *state.KeyStep) ([]state.Key, state.Verdict) {
 		locks, revision = f.Locks, f.Revision
 	}
 	one := func() []state.Key { return []state.Key{m.Key(k.Path)} }
-	own, waits := m.Claim(k.Session, k.Path, "")
+	own, waits := m.HoldOrWait(k.Session, k.Path, "")
 	switch k.Verb {
 	case state.KeySet, state.KeyCAS:
 		if k.Verb == state.KeyCAS && k.Index != revision {

@@ -332,7 +332,7 @@ func (m *Model) openSession(c *state.OpenSession) state.Result {
 	return state.SessionResult{Verdict: state.Done, Session: s}
 }
 
-// endSession ends the session's claims by path and handle. It grants locks to
+// endSession ends the session's holds and waits by path and handle. It grants locks to
 // waiters only after all of them are gone.
 func (m *Model) endSession(id string, why state.Reason, delays bool) state.Result {
 	s := m.Session(id)
@@ -343,7 +343,7 @@ func (m *Model) endSession(id string, why state.Reason, delays bool) state.Resul
 	for _, path := range slices.Sorted(maps.Keys(m.Locks)) {
 		for _, handle := range m.Handles(path, id) {
 			touched = append(touched, path)
-			h, w := m.Claim(id, path, handle)
+			h, w := m.HoldOrWait(id, path, handle)
 			if w != nil {
 				m.dropWait(w)
 				continue
@@ -382,9 +382,9 @@ func (m *Model) Handles(path, session string) []string {
 	return out
 }
 
-// Claim returns the hold or the wait of a session under a handle, or nil for
+// HoldOrWait returns the hold or the wait of a session under a handle, or nil for
 // both.
-func (m *Model) Claim(session, path, handle string) (*state.Hold, *state.Wait) {
+func (m *Model) HoldOrWait(session, path, handle string) (*state.Hold, *state.Wait) {
 	for _, h := range m.Lock(path).Holders {
 		if h.Session == session && h.Handle == handle {
 			return h, nil
@@ -402,7 +402,7 @@ func (m *Model) position(w *state.Wait) int {
 	return slices.IndexFunc(m.Lock(w.Path).Queue, func(o *state.Wait) bool { return o.Seq == w.Seq }) + 1
 }
 
-// decide returns the result of an acquire for a pair without a claim.
+// decide returns the result of an acquire for a pair without a hold or wait.
 func (m *Model) decide(path string, mode state.Mode, limit int64) state.AcquireResult {
 	l := m.Lock(path)
 	if mode == state.Shared {
@@ -439,7 +439,7 @@ func (m *Model) acquire(c *state.Acquire) state.Result {
 	if m.Session(c.Session) == nil {
 		return state.AcquireResult{Verdict: state.NoSession}
 	}
-	h, w := m.Claim(c.Session, c.Path, c.Handle)
+	h, w := m.HoldOrWait(c.Session, c.Path, c.Handle)
 	switch {
 	case h != nil && h.Mode != c.Mode:
 		return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchMode, Hold: h}
@@ -590,12 +590,12 @@ func (m *Model) lose(h *state.Hold, why state.LossReason) {
 	m.emit(state.HoldLost{Session: v.ID, Loss: l})
 }
 
-// release ends a claim; lost is the reason where that is another's doing.
+// release ends a hold or wait; lost is the reason where that is another's doing.
 func (m *Model) release(c *state.Release, lost state.LossReason) state.Result {
 	if m.Session(c.Session) == nil {
 		return state.NoSession
 	}
-	h, w := m.Claim(c.Session, c.Path, c.Handle)
+	h, w := m.HoldOrWait(c.Session, c.Path, c.Handle)
 	switch {
 	case h != nil && (c.Token == 0 || c.Token == h.Token):
 		if owner := m.Session(c.Session).Principal; m.caller != "" && owner != "" && owner != m.caller || c.Forced {
@@ -616,7 +616,7 @@ func (m *Model) release(c *state.Release, lost state.LossReason) state.Result {
 }
 
 func (m *Model) withdraw(c *state.Withdraw) state.Result {
-	h, w := m.Claim(c.Session, c.Path, c.Handle)
+	h, w := m.HoldOrWait(c.Session, c.Path, c.Handle)
 	switch {
 	case c.Seq == 0, h == nil && w == nil, h != nil && h.WaitSeq != c.Seq, w != nil && w.Seq != c.Seq:
 		return state.AcquireResult{Verdict: state.Nothing}

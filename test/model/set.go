@@ -52,12 +52,12 @@ func (m *Model) acquireSet(c *state.Acquire) state.Result {
 	return result
 }
 
-// againSet answers a request of a session that has claims on the paths.
+// againSet answers a request of a session that has holds or waits on the paths.
 func (m *Model) againSet(c *state.Acquire, paths []string) (state.Result, bool) {
 	var holds []*state.Hold
 	var waits []*state.Wait
 	for _, path := range paths {
-		h, w := m.Claim(c.Session, path, c.Handle)
+		h, w := m.HoldOrWait(c.Session, path, c.Handle)
 		holds, waits = append(holds, h), append(waits, w)
 	}
 	if slices.Equal(waits, make([]*state.Wait, len(paths))) && slices.Equal(holds, make([]*state.Hold, len(paths))) {
@@ -71,10 +71,10 @@ func (m *Model) againSet(c *state.Acquire, paths []string) (state.Result, bool) 
 			return state.AcquireResult{Verdict: state.Conflict, Mismatch: state.MismatchLimit, Wait: w}, true
 		case c.Wait == state.Persistent && !w.Keep:
 			for _, path := range w.Set {
-				_, part := m.Claim(c.Session, path, c.Handle)
+				_, part := m.HoldOrWait(c.Session, path, c.Handle)
 				m.keep(part)
 			}
-			_, w = m.Claim(c.Session, c.Path, c.Handle)
+			_, w = m.HoldOrWait(c.Session, c.Path, c.Handle)
 		}
 		return state.AcquireResult{Verdict: state.Queued, Wait: w}, true
 	}
@@ -110,7 +110,7 @@ func (m *Model) ready(path string) bool {
 func (m *Model) grantSet(w *state.Wait) {
 	var parts []*state.Wait
 	for _, path := range w.Set {
-		_, part := m.Claim(w.Session, path, w.Handle)
+		_, part := m.HoldOrWait(w.Session, path, w.Handle)
 		parts = append(parts, part)
 	}
 	if i := slices.IndexFunc(parts, func(part *state.Wait) bool { return !m.mayLock(part) }); i >= 0 {
@@ -138,7 +138,7 @@ func (m *Model) dropWaits(w *state.Wait) {
 		m.dropWait(w)
 	}
 	for _, path := range w.Set {
-		_, part := m.Claim(w.Session, path, w.Handle)
+		_, part := m.HoldOrWait(w.Session, path, w.Handle)
 		m.dropWait(part)
 	}
 }

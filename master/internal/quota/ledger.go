@@ -78,10 +78,10 @@ func New(q *Quotas, refused *Refusals, current func() *state.State) *Ledger {
 		l.countBytes(l.open(v), s.Answers(v.ID).Bytes())
 	}
 	for h := range s.Holds() {
-		l.countClaim(h.Session, h.Path, h.Handle, 1, 0)
+		l.countHandle(h.Session, h.Path, h.Handle, 1, 0)
 	}
 	for w := range s.Waits() {
-		l.countClaim(w.Session, w.Path, w.Handle, 1, 1)
+		l.countHandle(w.Session, w.Path, w.Handle, 1, 1)
 	}
 	for f := range s.Files("", "") {
 		l.countFile(f.Principal, f.Path, f.Size, 1)
@@ -113,10 +113,10 @@ func (l *Ledger) account(s *state.State, id string) *account {
 	return nil
 }
 
-// countClaim counts a session's claims and queue positions. l.mu is held.
-func (l *Ledger) countClaim(session, path, handle string, claims, waiters int64) {
+// countHandle counts a session's handles and queue positions. l.mu is held.
+func (l *Ledger) countHandle(session, path, handle string, handles, waiters int64) {
 	if own := l.sessions[session]; own != nil {
-		one := Sums{Holds: claims, Waiters: waiters, SessionBytes: claims * state.BytesOfClaim(path, handle)}
+		one := Sums{Holds: handles, Waiters: waiters, SessionBytes: handles * state.BytesOfHandle(path, handle)}
 		own.has.add(&one, 1)
 		own.owner.add(one.ofSession(), 1)
 	}
@@ -150,16 +150,16 @@ func (l *Ledger) Follow(changes []state.Change) {
 			l.countFile(c.File.Principal, c.File.Path, c.File.Size, -1)
 		case state.Granted:
 			if h := c.Hold; c.Wait != nil {
-				l.countClaim(h.Session, h.Path, h.Handle, 0, -1)
+				l.countHandle(h.Session, h.Path, h.Handle, 0, -1)
 			} else {
-				l.countClaim(h.Session, h.Path, h.Handle, 1, 0)
+				l.countHandle(h.Session, h.Path, h.Handle, 1, 0)
 			}
 		case state.Enqueued:
-			l.countClaim(c.Wait.Session, c.Wait.Path, c.Wait.Handle, 1, 1)
+			l.countHandle(c.Wait.Session, c.Wait.Path, c.Wait.Handle, 1, 1)
 		case state.Withdrawn:
-			l.countClaim(c.Wait.Session, c.Wait.Path, c.Wait.Handle, -1, -1)
+			l.countHandle(c.Wait.Session, c.Wait.Path, c.Wait.Handle, -1, -1)
 		case state.Released:
-			l.countClaim(c.Hold.Session, c.Hold.Path, c.Hold.Handle, -1, 0)
+			l.countHandle(c.Hold.Session, c.Hold.Path, c.Hold.Handle, -1, 0)
 		case state.Answered:
 			if own := l.sessions[c.Session]; own != nil {
 				l.countBytes(own, c.Answer.Bytes())
@@ -261,9 +261,9 @@ func (l *Ledger) Used() Sums {
 	return used
 }
 
-// Claims returns how many claims a session has, including any that calls under
+// Handles returns how many holds and waits a session has, including any that calls under
 // way may make.
-func (l *Ledger) Claims(session string) int64 {
+func (l *Ledger) Handles(session string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if own := l.sessions[session]; own != nil {
@@ -341,8 +341,8 @@ func (l *Ledger) Acquire(op *state.Acquire) (r Reservation, full *Excess, err er
 	if own == nil { // the log will find no session
 		return r, nil, nil
 	}
-	hold, wait := s.Claim(op.Session, op.Path, op.Handle)
-	r = Reservation{call: call{acquireCall, op.Session, op.Path, op.Handle}, own: own, cost: claimSums(op.Path, op.Handle)}
+	hold, wait := s.HoldOrWait(op.Session, op.Path, op.Handle)
+	r = Reservation{call: call{acquireCall, op.Session, op.Path, op.Handle}, own: own, cost: handleSums(op.Path, op.Handle)}
 	locks := int64(1)
 	need := charge{more: r.cost}
 	if hold != nil || wait != nil {
@@ -352,9 +352,9 @@ func (l *Ledger) Acquire(op *state.Acquire) (r Reservation, full *Excess, err er
 		r.call.b = strings.Join(slices.Sorted(slices.Values(op.Paths())), "\x00") // copies may name them in another order
 	}
 	for _, path := range op.With {
-		one := claimSums(path, op.Handle)
+		one := handleSums(path, op.Handle)
 		r.cost.add(&one, 1)
-		if h, w := s.Claim(op.Session, path, op.Handle); h == nil && w == nil {
+		if h, w := s.HoldOrWait(op.Session, path, op.Handle); h == nil && w == nil {
 			need.more.add(&one, 1)
 		}
 		locks++
@@ -376,8 +376,8 @@ func (l *Ledger) Acquire(op *state.Acquire) (r Reservation, full *Excess, err er
 	return r, full, err
 }
 
-func claimSums(path, handle string) Sums {
-	n := state.BytesOfClaim(path, handle)
+func handleSums(path, handle string) Sums {
+	n := state.BytesOfHandle(path, handle)
 	return Sums{Holds: 1, Bytes: n, SessionBytes: n}
 }
 

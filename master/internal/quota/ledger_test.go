@@ -118,13 +118,13 @@ func (c *cell) must(op state.Operation) {
 func sessionSums(s *state.State, v *state.Session) (all Sums) {
 	all.Sessions = 1
 	all.SessionBytes = v.OwnBytes() + s.Answers(v.ID).Bytes()
-	for hold, wait := range s.Claims(v.ID) {
+	for hold, wait := range s.HoldsAndWaits(v.ID) {
 		all.Holds++
 		if wait != nil {
 			all.Waiters++
-			all.SessionBytes += state.BytesOfClaim(wait.Path, wait.Handle)
+			all.SessionBytes += state.BytesOfHandle(wait.Path, wait.Handle)
 		} else {
-			all.SessionBytes += state.BytesOfClaim(hold.Path, hold.Handle)
+			all.SessionBytes += state.BytesOfHandle(hold.Path, hold.Handle)
 		}
 	}
 	return all

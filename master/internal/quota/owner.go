@@ -5,7 +5,7 @@ import (
 	"github.com/stoutlock/stout/replica/state/access"
 )
 
-// owner is what a principal has: its sessions with their claims and answers,
+// owner is what a principal has: its sessions with their holds, waits and answers,
 // and the files that it wrote last. It is in Ledger.owners while there is any of
 // it, or a call under way may add some.
 type owner struct {

@@ -90,7 +90,7 @@ func (c *cell) underAs(by string, op state.Operation) *underway {
 	return u
 }
 
-func TestClaimsOfPrincipals(t *testing.T) {
+func TestHandlesOfPrincipals(t *testing.T) {
 	c := newCell(t, Quotas{})
 	for _, id := range []string{"a1", "a2", "b1"} {
 		c.mustAs("user:"+id[:1], open(id))

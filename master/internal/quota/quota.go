@@ -9,7 +9,7 @@
 //
 // Consider the maximum that the state can reach. Each call under way may be
 // applied or not, in any order, and behind deletions and releases that are not
-// even requested yet. One path, one claim and one idempotency key each hold one
+// even requested yet. One path, one handle and one idempotency key each hold one
 // thing at a time. So the maximum is at most the state plus, in full, what each
 // call under way writes.
 //

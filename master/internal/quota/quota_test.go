@@ -193,9 +193,9 @@ func TestWaitersUnderWay(t *testing.T) {
 	c.under(acquire("4", state.NoWait))
 }
 
-// TestClaimedAlready: a repeated acquire is not refused, and waits only if it
+// TestCountedAlready: a repeated acquire is not refused, and waits only if it
 // already waits.
-func TestClaimedAlready(t *testing.T) {
+func TestCountedAlready(t *testing.T) {
 	c := newCell(t, Quotas{Holds: 2, Waiters: 1})
 	c.must(opening)
 	acquire := func(handle string) *state.Acquire {

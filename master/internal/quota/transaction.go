@@ -117,9 +117,9 @@ func takes(s *state.State, op *state.Transaction, cost, more *Sums) {
 				seen = map[lock]bool{}
 			}
 			seen[lock{t.Path, t.Handle}] = true
-			one := claimSums(t.Path, t.Handle)
+			one := handleSums(t.Path, t.Handle)
 			cost.add(&one, 1)
-			if hold, wait := s.Claim(op.Session, t.Path, t.Handle); hold == nil && wait == nil {
+			if hold, wait := s.HoldOrWait(op.Session, t.Path, t.Handle); hold == nil && wait == nil {
 				more.add(&one, 1)
 			}
 		}

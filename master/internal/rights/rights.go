@@ -110,7 +110,7 @@ func (p Principal) mayAdopt(s *state.State, session string) bool {
 	may := func(permission access.Permission, path string) bool {
 		return s.Policy().May(p.Identity(), permission, path).Allowed
 	}
-	for hold, wait := range s.Claims(session) {
+	for hold, wait := range s.HoldsAndWaits(session) {
 		if hold != nil && !may(access.Lock, hold.Path) || wait != nil && !may(access.Lock, wait.Path) {
 			return false
 		}

@@ -82,7 +82,7 @@ func (o *oracle) mayAdopt(p *guestCall, op *state.AdoptSession, index uint64) bo
 // locksAll reports whether a principal may lock wherever a session holds or
 // waits after an entry.
 func (o *oracle) locksAll(r *rights, who string, index uint64, session string) bool {
-	for hold, wait := range o.before(index).Claims(session) {
+	for hold, wait := range o.before(index).HoldsAndWaits(session) {
 		path := ""
 		if hold != nil {
 			path = hold.Path

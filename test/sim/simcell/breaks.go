@@ -51,7 +51,7 @@ func (p *process) broke(who pair, came master.Location, status int) {
 		}
 		j.look()
 		j.w.stats.check("broken call")
-		hold, wait := j.latest().Claim(who.session, who.path, who.handle)
+		hold, wait := j.latest().HoldOrWait(who.session, who.path, who.handle)
 		if hold != nil || wait != nil {
 			j.w.fail("the connection of %s/%s, which requested %s, broke %v ago, and it still has a claim there", who.session, who.handle, who.path, givenUpWithin)
 		}

@@ -179,7 +179,7 @@ func (o *oracle) notHolder(who string, floor uint64, session, path string) {
 	o.look()
 	o.w.stats.check("reported key of others")
 	if !o.since(floor, func(s *state.State) bool {
-		h, _ := s.Claim(session, path, "")
+		h, _ := s.HoldOrWait(session, path, "")
 		return h == nil
 	}) {
 		o.w.fail("%s got that session %s does not hold key %s, which it has held since before the call (entry %d)", who, session, path, floor)

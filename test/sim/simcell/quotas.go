@@ -71,10 +71,10 @@ func countUse(s *state.State) map[string]lockapi.QuotaUse {
 		add(v.Principal, lockapi.QuotaUse{Sessions: 1, Bytes: v.OwnBytes() + s.Answers(v.ID).Bytes()})
 	}
 	for h := range s.Holds() {
-		add(owners[h.Session], lockapi.QuotaUse{Holds: 1, Bytes: state.BytesOfClaim(h.Path, h.Handle)})
+		add(owners[h.Session], lockapi.QuotaUse{Holds: 1, Bytes: state.BytesOfHandle(h.Path, h.Handle)})
 	}
 	for w := range s.Waits() {
-		add(owners[w.Session], lockapi.QuotaUse{Holds: 1, Waiters: 1, Bytes: state.BytesOfClaim(w.Path, w.Handle)})
+		add(owners[w.Session], lockapi.QuotaUse{Holds: 1, Waiters: 1, Bytes: state.BytesOfHandle(w.Path, w.Handle)})
 	}
 	for f := range s.Files("", "") {
 		add(f.Principal, lockapi.QuotaUse{Files: 1, Bytes: state.BytesOfFile(f.Path, len(f.Content))})

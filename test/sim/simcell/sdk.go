@@ -188,7 +188,7 @@ func (u *user) sweeps(ctx context.Context, s *client.Session) {
 func (u *user) strays(session string) string {
 	u.w.oracle.look()
 	copies := u.w.oracle.copies
-	for hold, wait := range u.w.oracle.latest().Claims(session) {
+	for hold, wait := range u.w.oracle.latest().HoldsAndWaits(session) {
 		if wait != nil && !isBare(wait.Handle) && !copies[pair{session, wait.Path, wait.Handle}] {
 			return fmt.Sprintf("place %d at %s", wait.Seq, wait.Path)
 		}

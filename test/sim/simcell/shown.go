@@ -85,7 +85,7 @@ func claimsOf(s *state.State, session string) string {
 		return "no session"
 	}
 	var all []string
-	for h, w := range s.Claims(session) {
+	for h, w := range s.HoldsAndWaits(session) {
 		if h != nil {
 			all = append(all, fmt.Sprintf("%s/%s with token %d", h.Path, h.Handle, h.Token))
 		} else {
