@@ -197,7 +197,7 @@ func (a *acquisition) inPart(ctx context.Context) bool {
 func (a *acquisition) withdraw(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	a.claims(func(path string, _ uint64) {
+	a.each(func(path string, _ uint64) {
 		if err == nil {
 			q := releaseCall(path, a.s.id, a.handle, 0)
 			err = a.s.c.calls.Do(ctx, &q)

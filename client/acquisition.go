@@ -53,8 +53,8 @@ type grantedWith struct {
 	token           uint64 // from holding on
 }
 
-// claims calls f for each path of the acquisition, with the token of its grant.
-func (a *acquisition) claims(f func(path string, token uint64)) {
+// each calls f for each path of the acquisition, with the token of its grant.
+func (a *acquisition) each(f func(path string, token uint64)) {
 	f(a.path, a.token)
 	for i := range a.with {
 		f(a.with[i].path, a.with[i].token)
@@ -63,13 +63,13 @@ func (a *acquisition) claims(f func(path string, token uint64)) {
 
 // names reports whether a path is one of the acquisition's.
 func (a *acquisition) names(path string) (names bool) {
-	a.claims(func(p string, _ uint64) { names = names || p == path })
+	a.each(func(p string, _ uint64) { names = names || p == path })
 	return names
 }
 
 // has reports whether a token is one of the grant's. The mutex is held.
 func (a *acquisition) has(token uint64) (has bool) {
-	a.claims(func(_ string, t uint64) { has = has || t == token })
+	a.each(func(_ string, t uint64) { has = has || t == token })
 	return has
 }
 

@@ -123,13 +123,13 @@ func (t *acquisitions) lost(path, handle string, token uint64) bool {
 }
 
 // heldTokens returns the tokens of the present holds.
-func (t *acquisitions) heldTokens() map[claim]uint64 {
+func (t *acquisitions) heldTokens() map[heldAt]uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held := make(map[claim]uint64)
+	held := make(map[heldAt]uint64)
 	for handle, a := range t.byHandle {
 		if a.phase == holding {
-			a.claims(func(path string, token uint64) { held[claim{path, handle}] = token })
+			a.each(func(path string, token uint64) { held[heldAt{path, handle}] = token })
 		}
 	}
 	return held
@@ -138,13 +138,13 @@ func (t *acquisitions) heldTokens() map[claim]uint64 {
 // compare processes the session's state in the cell, read after held. Holds
 // that the cell does not know are lost. It returns the orphans, and the
 // acquisitions of holds that the cell may revoke.
-func (t *acquisitions) compare(held map[claim]uint64, state *lockapi.SessionState) (orphans []claim, unclaimed []*acquisition) {
+func (t *acquisitions) compare(held map[heldAt]uint64, state *lockapi.SessionState) (orphans []heldAt, unclaimed []*acquisition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	there := make(map[claim]uint64)
+	there := make(map[heldAt]uint64)
 	for _, h := range state.Holds {
 		if a := t.byHandle[h.Handle]; a != nil && a.names(h.Path) {
-			there[claim{h.Path, h.Handle}] = h.Token
+			there[heldAt{h.Path, h.Handle}] = h.Token
 			switch {
 			case h.UnclaimedMS == 0:
 			case a.phase == waiting:
@@ -154,12 +154,12 @@ func (t *acquisitions) compare(held map[claim]uint64, state *lockapi.SessionStat
 			}
 		}
 		if t.isOrphan(h.Path, h.Handle) {
-			orphans = append(orphans, claim{h.Path, h.Handle})
+			orphans = append(orphans, heldAt{h.Path, h.Handle})
 		}
 	}
 	for _, w := range state.Waits {
 		if t.isOrphan(w.Path, w.Handle) {
-			orphans = append(orphans, claim{w.Path, w.Handle})
+			orphans = append(orphans, heldAt{w.Path, w.Handle})
 		}
 	}
 	for c, token := range held {

@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// claim names a grant or queue position of this session.
-type claim struct{ path, handle string }
+// heldAt names a grant or queue position of this session.
+type heldAt struct{ path, handle string }
 
 // reconciler compares the local holds with the cell's, when there is reason to:
 // a new master is in office, or a request's outcome is unknown. Holds that the
@@ -141,11 +141,11 @@ func (r *reconciler) waitForSlot(ctx context.Context) bool {
 
 // settle processes the session's state in the cell. It reports whether all
 // resulting calls are done.
-func (r *reconciler) settle(ctx context.Context, held map[claim]uint64, state *lockapi.SessionState) bool {
+func (r *reconciler) settle(ctx context.Context, held map[heldAt]uint64, state *lockapi.SessionState) bool {
 	r.newMaster = false
 	orphans, unclaimed := r.s.locks.compare(held, state)
 	for _, a := range unclaimed { // first: the cell revokes them after a short time
-		if !r.reclaim(ctx, a) {
+		if !r.claim(ctx, a) {
 			return false
 		}
 	}
@@ -158,9 +158,9 @@ func (r *reconciler) settle(ctx context.Context, held map[claim]uint64, state *l
 	return true
 }
 
-// reclaim requests a held lock again, which confirms to the cell that the
+// claim requests a held lock again, which confirms to the cell that the
 // client has the grant. It reports whether there was an answer.
-func (r *reconciler) reclaim(ctx context.Context, a *acquisition) bool {
+func (r *reconciler) claim(ctx context.Context, a *acquisition) bool {
 	token, req := a.token, a.req // of a hold, neither changes
 	req.WaitMS, req.Queue = 0, false
 	var grant lockapi.Grant

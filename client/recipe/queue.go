@@ -163,10 +163,10 @@ func (w *worker) leave(name string) {
 // try takes a job and runs it. If another worker has it, try returns no error:
 // the job is skipped until the events show that worker's file.
 func (w *worker) try(ctx context.Context, name string, do func(context.Context, Job) error) error {
-	job, claim := w.q.jobs()+name, w.q.taken()+name
+	job, mark := w.q.jobs()+name, w.q.taken()+name
 	took, err := w.s.Txn().
-		If(client.WhenPresent(job), client.WhenAbsent(claim)).
-		Then(client.OpCreate(claim, nil, client.Ephemeral())).
+		If(client.WhenPresent(job), client.WhenAbsent(mark)).
+		Then(client.OpCreate(mark, nil, client.Ephemeral())).
 		Commit(ctx)
 	if err != nil {
 		return err
@@ -182,10 +182,10 @@ func (w *worker) try(ctx context.Context, name string, do func(context.Context, 
 	ctx, cancel := outlast(ctx)
 	defer cancel()
 	if undone != nil {
-		_, err = w.s.Delete(ctx, claim, client.IfRevision(revision))
+		_, err = w.s.Delete(ctx, mark, client.IfRevision(revision))
 		return unlessOver(w.s, err)
 	}
-	_, err = w.s.Txn().If(client.WhenRevision(claim, revision)).Then(client.OpDelete(job), client.OpDelete(claim)).Commit(ctx)
+	_, err = w.s.Txn().If(client.WhenRevision(mark, revision)).Then(client.OpDelete(job), client.OpDelete(mark)).Commit(ctx)
 	return unlessOver(w.s, err)
 }
 

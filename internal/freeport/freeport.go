@@ -25,7 +25,7 @@ const (
 // ports allocates from the block of ports that this process has reserved.
 var ports struct {
 	mu    sync.Mutex
-	claim *os.File // holds the block's lock until the process ends
+	lock  *os.File // holds the block's lock until the process ends
 	first int
 	next  int
 }
@@ -36,7 +36,7 @@ var ports struct {
 func Get() (int, error) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
-	if ports.claim == nil {
+	if ports.lock == nil {
 		if err := reserveBlock(); err != nil {
 			return 0, err
 		}
@@ -81,7 +81,7 @@ func reserveBlock() error {
 			return err
 		}
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			ports.claim, ports.first = f, first
+			ports.lock, ports.first = f, first
 			return nil
 		}
 		_ = f.Close()

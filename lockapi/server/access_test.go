@@ -496,19 +496,19 @@ func TestReplicasOfOtherPrefixes(t *testing.T) {
 		o.JWTs, o.CertificatePrefix = newJWTs(t, by), "cert:"
 		o.JWTs.Prefix = "jwt:"
 	})
-	for claim, want := range map[string]string{
+	for assertion, want := range map[string]string{
 		`{"principal":"user:jwt:zoe","how":"jwt"}`:          "user:jwt:zoe",
 		`{"principal":"user:cert:zoe","how":"certificate"}`: "user:cert:zoe",
 		`{"principal":"user:zoe","how":"jwt"}`:              "",
 		`{"principal":"user:cert:zoe","how":"jwt"}`:         "",
 		`{"principal":"user:jwt:zoe","how":"certificate"}`:  "",
 	} {
-		got := behind(s.server, "GET", "/v1/access/whoami", "Stout-Caller", claim)
+		got := behind(s.server, "GET", "/v1/access/whoami", "Stout-Caller", assertion)
 		if want != "" && !strings.Contains(got.body, `"`+want+`"`) {
-			t.Errorf("%s: %d %s", claim, got.status, got.body)
+			t.Errorf("%s: %d %s", assertion, got.status, got.body)
 		}
 		if want == "" && (got.status != http.StatusUnauthorized || !strings.Contains(got.body, "the same jwt-prefix and certificate-prefix")) {
-			t.Errorf("%s: %d %s", claim, got.status, got.body)
+			t.Errorf("%s: %d %s", assertion, got.status, got.body)
 		}
 	}
 }

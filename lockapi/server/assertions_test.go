@@ -88,15 +88,15 @@ func behind(s *server.Server, method, path string, headers ...string) reply {
 	return reply{w.Code, w.Header(), w.Body.String()}
 }
 
-// TestClaims: the assertion of an authenticated replica is accepted, and any
+// TestAssertionsOfPeers: the assertion of an authenticated replica is accepted, and any
 // other ignored. No assertion gives the root's rights.
-func TestClaims(t *testing.T) {
+func TestAssertionsOfPeers(t *testing.T) {
 	servers := map[string]*secured{}
 	for way, tune := range ways {
 		servers[way] = startSecured(t, tune)
 	}
 	const bad = "bad"
-	for _, c := range []struct{ claim, proven, without string }{
+	for _, c := range []struct{ assertion, proven, without string }{
 		{`{"principal":"user:zoe","how":"certificate","remote":"10.0.0.9:1"}`, "user:zoe certificate", bad},
 		{`{"principal":"user:zoe","how":"jwt"}`, "user:zoe jwt", bad},
 		{`{}`, "anonymous none", "anonymous none"},
@@ -129,7 +129,7 @@ func TestClaims(t *testing.T) {
 	} {
 		for way, s := range servers {
 			want := map[string]string{"proven": c.proven, "without": c.without}[way]
-			text := strings.NewReplacer("${reader}", sumText(s.tokens["reader"]), "${none}", sumText("stout_none")).Replace(c.claim)
+			text := strings.NewReplacer("${reader}", sumText(s.tokens["reader"]), "${none}", sumText("stout_none")).Replace(c.assertion)
 			// A credential sent as well has no effect on a proven connection.
 			for _, more := range [][]string{nil, {"Authorization", "Bearer " + s.tokens["root"]}} {
 				got := behind(s.server, "GET", "/v1/access/whoami", append([]string{"Stout-Caller", text}, more...)...)
@@ -172,13 +172,13 @@ func forgeries(s *secured) (all [][]string) {
 			all = append(all, []string{name, value})
 		}
 	}
-	for _, claim := range []string{
+	for _, assertion := range []string{
 		`{"principal":"user:root","how":"token"}`, `{"principal":"user:root","how":"break_glass"}`, `{"principal":"user:operator","how":"certificate"}`,
 		`{"principal":"user:operator","how":"jwt","remote":"127.0.0.1:1"}`, `{"token":"` + sumText(s.tokens["root"]) + `"}`, "user:root", "{", "",
 	} {
 		for _, name := range []string{"Stout-Caller", "stout-caller", "STOUT-CALLER"} {
-			all = append(all, []string{name, claim}, []string{name, claim, "Stout-Caller", claim},
-				[]string{name, claim, "Stout-Forward", "never"}, []string{name, claim, "Connection", name})
+			all = append(all, []string{name, assertion}, []string{name, assertion, "Stout-Caller", assertion},
+				[]string{name, assertion, "Stout-Forward", "never"}, []string{name, assertion, "Connection", name})
 		}
 	}
 	return all
@@ -386,11 +386,11 @@ func TestTheMasterKnowsFromWhere(t *testing.T) {
 	}
 }
 
-// FuzzClaims: no assertion gives the root's rights, and without proof an
+// FuzzAssertions: no assertion gives the root's rights, and without proof an
 // assertion has no effect.
-func FuzzClaims(f *testing.F) {
-	for _, claim := range []string{`{"principal":"user:zoe","how":"certificate"}`, `{"token":"` + sumText("stout_x") + `"}`, `{"principal":"user:root","how":"token"}`, `{"Principal":"user:root","How":"jwt"}`} {
-		f.Add(claim)
+func FuzzAssertions(f *testing.F) {
+	for _, assertion := range []string{`{"principal":"user:zoe","how":"certificate"}`, `{"token":"` + sumText("stout_x") + `"}`, `{"principal":"user:root","how":"token"}`, `{"Principal":"user:root","How":"jwt"}`} {
+		f.Add(assertion)
 	}
 	var by master.Caller
 	servers := map[string]*server.Server{}

@@ -13,11 +13,11 @@ import (
 	"github.com/stoutlock/stout/replica/disk"
 )
 
-func TestDataDirIsClaimedOnce(t *testing.T) {
+func TestIdentityStaysTheSame(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	for i := range 3 {
 		if _, err := identify(dir, "local", "r1"); err != nil {
-			t.Fatalf("claim %d: %v", i, err)
+			t.Fatalf("opened %d times: %v", i, err)
 		}
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
@@ -47,8 +47,8 @@ func TestFlippedBitsInTheIdentity(t *testing.T) {
 	}
 }
 
-// TestCrashWhileClaiming: a crash leaves a directory that can be opened.
-func TestCrashWhileClaiming(t *testing.T) {
+// TestCrashWhileIdentifying: a crash leaves a directory that can be opened.
+func TestCrashWhileIdentifying(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, identityFile+".new"), []byte(`{"for`), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestDataDirRefusals(t *testing.T) {
 			}
 			_, err := identify(dir, "local", "r1")
 			if err == nil {
-				t.Fatal("claimed")
+				t.Fatal("accepted")
 			}
 			for _, w := range append(tc.want, dir) {
 				if !strings.Contains(err.Error(), w) {

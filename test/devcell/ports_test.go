@@ -88,15 +88,15 @@ func TestDamagedPortsAreNotGuessed(t *testing.T) {
 
 func TestOneProgramRunsACell(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	first, err := claim(dir)
+	first, err := lockDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := claim(dir); err == nil || !strings.Contains(err.Error(), "is already running") {
-		t.Errorf("a second claim: %v, %v", second, err)
+	if second, err := lockDir(dir); err == nil || !strings.Contains(err.Error(), "is already running") {
+		t.Errorf("a second lock: %v, %v", second, err)
 	}
 	_ = first.Close()
-	again, err := claim(dir)
+	again, err := lockDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func runCell(ctx context.Context, o runOptions) error {
 			o.data += "-secure"
 		}
 	}
-	alone, err := claim(o.data)
+	alone, err := lockDir(o.data)
 	if err != nil {
 		return err
 	}
@@ -86,9 +86,9 @@ func runCell(ctx context.Context, o runOptions) error {
 	return stop(c)
 }
 
-// claim locks dir, so that only one program runs its cell. The lock lasts until
+// lockDir locks dir, so that only one program runs its cell. The lock lasts until
 // the file is closed.
-func claim(dir string) (*os.File, error) {
+func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}

@@ -40,10 +40,10 @@ func ownView(ctx context.Context, r *cell.Replica) (view lockapi.Cell, err error
 	return view, err
 }
 
-// claim is a replica's report that it holds the lease: it held it at some
+// leaseReport is a replica's report that it holds the lease: it held it at some
 // instant between sent and received, and from that instant for the remaining
 // time.
-type claim struct {
+type leaseReport struct {
 	replica        string
 	epoch          uint64
 	sent, received time.Time
@@ -51,7 +51,7 @@ type claim struct {
 }
 
 // until returns an instant up to which the lease certainly ran.
-func (c claim) until() time.Time { return c.sent.Add(c.remaining) }
+func (c leaseReport) until() time.Time { return c.sent.Add(c.remaining) }
 
 // leaseWatch asks every replica again and again whether it holds the lease.
 type leaseWatch struct {
@@ -59,12 +59,12 @@ type leaseWatch struct {
 	stop    context.CancelFunc
 	asking  sync.WaitGroup
 	mu      sync.Mutex
-	claims  []claim
+	reports []leaseReport
 }
 
 // watchLeases fails the test if two replicas hold a lease at the same time.
 // givenUp means that masters of this test hand over cleanly, so that a lease
-// may end before the time that a claim reported.
+// may end before the time that a report gave.
 func watchLeases(t *testing.T, c *cell.Cell, givenUp bool) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -79,13 +79,13 @@ func (w *leaseWatch) ask(ctx context.Context, r *cell.Replica) {
 	tick := time.NewTicker(40 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		c := claim{replica: r.ID, sent: time.Now()}
+		c := leaseReport{replica: r.ID, sent: time.Now()}
 		view, err := ownView(ctx, r)
 		c.received = time.Now()
 		if err == nil && view.Lease.Held {
 			c.epoch, c.remaining = view.Epoch, time.Duration(view.Lease.RemainingMS)*time.Millisecond
 			w.mu.Lock()
-			w.claims = append(w.claims, c)
+			w.reports = append(w.reports, c)
 			w.mu.Unlock()
 		}
 		select {
@@ -102,13 +102,13 @@ func (w *leaseWatch) ask(ctx context.Context, r *cell.Replica) {
 func (w *leaseWatch) check(t *testing.T) {
 	w.stop()
 	w.asking.Wait()
-	begun := map[uint64]claim{} // by epoch, the earliest known claim
-	for _, c := range w.claims {
+	begun := map[uint64]leaseReport{} // by epoch, the earliest known report
+	for _, c := range w.reports {
 		if first, ok := begun[c.epoch]; !ok || c.received.Before(first.received) {
 			begun[c.epoch] = c
 		}
 	}
-	for _, earlier := range w.claims {
+	for _, earlier := range w.reports {
 		ran := earlier.until()
 		if w.givenUp {
 			ran = earlier.sent
@@ -119,10 +119,10 @@ func (w *leaseWatch) check(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d claims of a lease in %d offices", len(w.claims), len(begun))
+	t.Logf("%d reports of a lease in %d offices", len(w.reports), len(begun))
 }
 
-func (c claim) String() string {
+func (c leaseReport) String() string {
 	const layout = "15:04:05.000"
 	return fmt.Sprintf("%s, epoch %d: asked %s, answered %s, lease until %s or later",
 		c.replica, c.epoch, c.sent.Format(layout), c.received.Format(layout), c.until().Format(layout))

@@ -24,8 +24,8 @@ type Span struct {
 	UpTo  uint64 `json:"up_to"`
 }
 
-// claims reports whether the watcher must have received a revision.
-func (t *Told) claims(revision uint64) bool {
+// mustHave reports whether the watcher must have received a revision.
+func (t *Told) mustHave(revision uint64) bool {
 	return revision <= t.UpTo && !slices.ContainsFunc(t.Missed, func(s Span) bool { return s.After < revision && revision <= s.UpTo })
 }
 
@@ -98,7 +98,7 @@ func (l *eventLog) compare(t *Told) {
 		has[t.Events[i].Revision] = true
 	}
 	for r := uint64(1); r <= t.UpTo; r++ {
-		if has[r] || !t.claims(r) {
+		if has[r] || !t.mustHave(r) {
 			continue
 		}
 		if other, known := l.texts[r]; known {

@@ -11,7 +11,7 @@ import (
 // before that, because of one of the pair's attempts that were or may have been
 // granted. Each attempt of unknown outcome may cause one more grant that no
 // answer showed.
-func (b *builder) grants(who string, c *claims) {
+func (b *builder) grants(who string, c *pairRecord) {
 	s := step{kind: grant, session: c.session, who: who, mode: c.mode, limit: c.limit, delay: c.delayMS > 0}
 	causes := slices.Concat(c.granted, c.open)
 	slices.SortFunc(causes, func(x, y *Attempt) int { return cmp.Compare(x.Call, y.Call) })
@@ -26,25 +26,25 @@ func (b *builder) grants(who string, c *claims) {
 	for _, a := range c.granted {
 		b.add(a.Call, a.Return, step{kind: confirm, session: c.session, who: who, token: a.Token})
 	}
-	claims := len(c.seen)
+	losable := len(c.seen)
 	if b.unseen {
-		claims += b.unseenGrants(c, s)
+		losable += b.unseenGrants(c, s)
 	}
 	if c.mayBeRevoked() {
-		for _, a := range c.open[:min(len(c.open), claims)] {
+		for _, a := range c.open[:min(len(c.open), losable)] {
 			b.maybe(a.Call, step{kind: revoke, session: c.session, who: who})
 		}
 	}
 	if slices.ContainsFunc(c.open, func(a *Attempt) bool { return a.Outcome == Queued }) {
-		claims++
+		losable++
 	}
-	b.lostReleases(who, c, claims)
+	b.lostReleases(who, c, losable)
 }
 
 // lostReleases adds the steps of releases of unknown outcome. For each token it
-// adds at most as many as there are claims to lose. It takes the earliest ones,
+// adds at most as many as there are holds to lose. It takes the earliest ones,
 // which can stand in for any of them.
-func (b *builder) lostReleases(who string, c *claims, most int) {
+func (b *builder) lostReleases(who string, c *pairRecord, most int) {
 	count := map[uint64]int{}
 	for _, a := range c.lost {
 		if count[a.Token]++; count[a.Token] <= most {
@@ -55,13 +55,13 @@ func (b *builder) lostReleases(who string, c *claims, most int) {
 
 // mayBeRevoked reports whether the pair waited without queue in a call that was
 // lost. A master revokes a grant to such a call.
-func (c *claims) mayBeRevoked() bool {
+func (c *pairRecord) mayBeRevoked() bool {
 	return slices.ContainsFunc(c.open, func(a *Attempt) bool { return a.Outcome == Unknown && a.waits() && !a.Queue })
 }
 
 // unseenGrants adds the steps of grants that no answer showed, as s, and counts
 // them. A queue position that became the answered grant is done with.
-func (b *builder) unseenGrants(c *claims, s step) (n int) {
+func (b *builder) unseenGrants(c *pairRecord, s step) (n int) {
 	placed := len(c.granted) > 0
 	for _, a := range c.open {
 		if s.queued = a.Outcome == Queued; s.queued && placed {

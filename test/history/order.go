@@ -30,7 +30,7 @@ func tokens(attempts []*Attempt) (problems []string) {
 			owners[s.token] = s
 		}
 	}
-	asked := map[string]int64{}     // by claim: the first attempt that could cause a grant
+	asked := map[string]int64{}     // by cause: the first attempt that could cause a grant
 	unsure := map[string]int64{}    // by hold: the first transaction of unknown outcome that may have taken it
 	released := map[string]uint64{} // by hold: the last token that was released
 	for _, a := range attempts {
@@ -41,7 +41,7 @@ func tokens(attempts []*Attempt) (problems []string) {
 				}
 			}
 		}
-		if name := a.claim(); (a.Kind == Acquire || a.Kind == Transact) && a.Outcome != NoEffect {
+		if name := a.causeKey(); (a.Kind == Acquire || a.Kind == Transact) && a.Outcome != NoEffect {
 			if _, known := asked[name]; !known {
 				asked[name] = a.Call
 			}
@@ -50,7 +50,7 @@ func tokens(attempts []*Attempt) (problems []string) {
 			see(sighting{a, a.Path, pair(h.Session, h.Handle), h.Token, a.Call, a.Return})
 		}
 		if a.Kind == Acquire && a.Outcome == Done {
-			s := sighting{a, a.Path, a.who(), a.Token, asked[a.claim()], a.Return}
+			s := sighting{a, a.Path, a.who(), a.Token, asked[a.causeKey()], a.Return}
 			see(s)
 			granted = append(granted, s)
 		}
@@ -58,7 +58,7 @@ func tokens(attempts []*Attempt) (problems []string) {
 			released[hold] = token
 		}
 		for _, g := range a.grants() {
-			s := sighting{a, g.Path, pair(g.Session, g.Handle), g.Token, asked[a.claim()], a.Return}
+			s := sighting{a, g.Path, pair(g.Session, g.Handle), g.Token, asked[a.causeKey()], a.Return}
 			hold := s.path + " " + s.who
 			first, told := owners[s.token]
 			see(s)
@@ -88,9 +88,9 @@ func tokens(attempts []*Attempt) (problems []string) {
 	return problems
 }
 
-// claim identifies the attempts that can cause the same grant: an acquire's
+// causeKey identifies the attempts that can cause the same grant: an acquire's
 // path and pair, a transaction's key.
-func (a *Attempt) claim() string { return a.Path + " " + a.who() + " " + a.Key }
+func (a *Attempt) causeKey() string { return a.Path + " " + a.who() + " " + a.Key }
 
 // grants returns the grants of a transaction.
 func (a *Attempt) grants() (all []*lockapi.Grant) {

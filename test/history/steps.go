@@ -19,13 +19,13 @@ type builder struct {
 	sessions map[string]*life
 	attempts []*Attempt
 	ops      []porcupine.Operation
-	pairs    map[string]*claims
+	pairs    map[string]*pairRecord
 	involved map[string]bool // sessions
 	unseen   bool            // include possible effects that no answer showed
 }
 
-// claims is what the record shows of one pair on the path.
-type claims struct {
+// pairRecord is what the record shows of one pair on the path.
+type pairRecord struct {
 	granted []*Attempt       // answered with a grant
 	open    []*Attempt       // 202, or of unknown outcome, in the order of their call
 	lost    []*Attempt       // releases of unknown outcome
@@ -42,7 +42,7 @@ type claims struct {
 // unless an answer showed one. That is one possible course, and it usually
 // explains a correct record. Otherwise the many other courses must be tried.
 func operations(attempts []*Attempt, sessions map[string]*life, unseen bool) []porcupine.Operation {
-	b := &builder{sessions: sessions, attempts: attempts, unseen: unseen, pairs: map[string]*claims{}, involved: map[string]bool{}}
+	b := &builder{sessions: sessions, attempts: attempts, unseen: unseen, pairs: map[string]*pairRecord{}, involved: map[string]bool{}}
 	for _, a := range attempts {
 		b.note(a)
 	}
@@ -85,17 +85,17 @@ func (b *builder) note(a *Attempt) {
 	}
 }
 
-func (b *builder) pair(session, handle string) *claims {
+func (b *builder) pair(session, handle string) *pairRecord {
 	who := pair(session, handle)
 	c := b.pairs[who]
 	if c == nil {
-		c = &claims{session: session, seen: map[uint64]int64{}}
+		c = &pairRecord{session: session, seen: map[uint64]int64{}}
 		b.pairs[who] = c
 	}
 	return c
 }
 
-func (c *claims) see(token uint64, at int64) {
+func (c *pairRecord) see(token uint64, at int64) {
 	if first, known := c.seen[token]; !known || at < first {
 		c.seen[token] = at
 	}

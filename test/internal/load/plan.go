@@ -147,7 +147,7 @@ func (r *run) closedLoop(ctx context.Context, worker int, step Step) {
 // end later: leaving out the late ones would hide the worst of them.
 func (r *run) openLoop(ctx context.Context, worker int, step Step) {
 	for {
-		due := r.claim()
+		due := r.nextDue()
 		if !due.Before(r.end) || !sleepUntil(ctx, due) {
 			return
 		}
@@ -160,8 +160,8 @@ func (r *run) openLoop(ctx context.Context, worker int, step Step) {
 	}
 }
 
-// claim claims the next operation and returns when it is due.
-func (r *run) claim() time.Time {
+// nextDue counts the next operation and returns when it is due.
+func (r *run) nextDue() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.next

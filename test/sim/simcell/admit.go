@@ -24,7 +24,7 @@ import (
 // died first.
 func (p *process) seek(log zerolog.Logger) (stores datadir.Stores, peers replica.Peers, ok bool) {
 	m, disk := p.m, p.disk
-	err := disk.claim(log)
+	err := disk.openDir(log)
 	if err == nil && !p.dead() {
 		seeker := admission.Finder{
 			Self: admission.Self{Identity: disk.who, RaftAddr: m.id, Names: m.names(), Joins: m.joins, NewDirectory: admission.NewDirectory},

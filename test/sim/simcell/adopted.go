@@ -31,7 +31,7 @@ func (g *guest) leaves(ctx context.Context) (session string) {
 		var grant lockapi.Grant
 		p := &guestCall{who: g.name, floor: g.w.oracle.floor(), began: time.Now().UnixNano(), needs: []need{{access.Lock, at.path}}, session: got.ID}
 		t := g.w.oracle.permits
-		t.claims[at] = append(t.claims[at], p)
+		t.acquires[at] = append(t.acquires[at], p)
 		err := g.send(ctx, 3*time.Second, g.anyone(), g.message(http.MethodPut, lockapi.RouteLocks+at.path, q, &grant))
 		g.w.oracle.forbidden(p, err)
 		if err == nil && grant.State == lockapi.StateHeld {
@@ -58,7 +58,7 @@ func (g *guest) uses(p *guestCall, session string) {
 }
 
 // adopted checks that a session without owner went to a guest that has used it
-// and might have made all its claims.
+// and might have made all its requests for locks.
 func (o *oracle) adopted(index uint64, op *state.AdoptSession) {
 	if !slices.ContainsFunc(o.w.access.guests, func(g *guest) bool { return op.Principal == lockapi.PrefixUser+g.name }) {
 		return

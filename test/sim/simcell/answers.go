@@ -93,13 +93,13 @@ func (o *oracle) obstructed(who string, floor uint64, q *lockapi.LockRequest, wh
 	}) {
 		return
 	}
-	inside := func(path string) bool { return o.claimed[path] > floor } // it may have existed in the middle of an entry
+	inside := func(path string) bool { return o.occupied[path] > floor } // it may have existed in the middle of an entry
 	if !slices.ContainsFunc(paths, inside) {
 		o.w.fail("%s got: %s; since before its call the lock was available (entry %d)", who, why, floor)
 	}
 }
 
-// toBeHad reports whether a session without a claim would be granted a lock at
+// toBeHad reports whether a session without a hold or wait would be granted a lock at
 // once. A request passes the waits of lower priority.
 func toBeHad(s *state.State, path string, mode state.Mode, limit, priority int64) bool {
 	l, ok := s.Lock(path)

@@ -178,7 +178,7 @@ func (u *user) keepalive(ctx context.Context, at, session string, wait time.Dura
 	return *all.Sessions[0].Keepalive, nil
 }
 
-// free releases the pair's claim. While there are faults it makes one call
+// free releases the pair's hold or wait. While there are faults it makes one call
 // only.
 func (u *user) free(ctx context.Context, p pair, token uint64) {
 	for !u.freed(ctx, p, token) && u.w.quiet && ctx.Err() == nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// givenUpWithin is how long a master may take to drop the claim of a call with
+// givenUpWithin is how long a master may take to drop the hold or wait of a call with
 // a broken connection.
 const givenUpWithin = 10 * time.Second
 
-// claimants returns the pairs that request locks, if it is a request for locks;
+// requesters returns the pairs that request locks, if it is a request for locks;
 // keeps reports whether their place is to be kept.
-func claimants(q *http.Request, body []byte) (all []pair, keeps bool) {
+func requesters(q *http.Request, body []byte) (all []pair, keeps bool) {
 	path, locks := strings.CutPrefix(q.URL.Path, lockapi.RouteLocks)
 	var in lockapi.LockRequest
 	if q.Method != http.MethodPut || !locks || json.Unmarshal(body, &in) != nil {
@@ -29,7 +29,7 @@ func claimants(q *http.Request, body []byte) (all []pair, keeps bool) {
 }
 
 // broke is called when a process has answered a call after noticing its broken
-// connection. The pair must then have no claim left, because a caller without
+// connection. The pair must then have no hold or wait left, because a caller without
 // an answer must not become a holder. There are exceptions: the master granted
 // the lock at that very moment, or to a copy of the call, or another call or
 // copy of the pair is under way. The rule holds within the call's office; a
@@ -53,7 +53,7 @@ func (p *process) broke(who pair, came master.Location, status int) {
 		j.w.stats.check("broken call")
 		hold, wait := j.latest().HoldOrWait(who.session, who.path, who.handle)
 		if hold != nil || wait != nil {
-			j.w.fail("the connection of %s/%s, which requested %s, broke %v ago, and it still has a claim there", who.session, who.handle, who.path, givenUpWithin)
+			j.w.fail("the connection of %s/%s, which requested %s, broke %v ago, and it still holds or waits there", who.session, who.handle, who.path, givenUpWithin)
 		}
 	})
 }

@@ -16,7 +16,7 @@ func (u *user) contend(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
 	first, second := u.newPair(s.ID(), l.path), u.newPair(s.ID(), l.path)
 	at := u.anyone()
-	token := u.claim(ctx, at, first, l, 0)
+	token := u.acquire(ctx, at, first, l, 0)
 	if token == 0 {
 		u.free(ctx, first, 0)
 		return
@@ -24,7 +24,7 @@ func (u *user) contend(ctx context.Context, s *client.Session) {
 	waiting, breakOff := context.WithCancel(ctx)
 	defer breakOff()
 	others := u.others(l)
-	go u.claim(waiting, at, second, l, 4*time.Second, others...)
+	go u.acquire(waiting, at, second, l, 4*time.Second, others...)
 	u.wait(ctx, 50*time.Millisecond)
 	go u.free(ctx, first, token)
 	u.wait(ctx, 15*time.Millisecond)
@@ -33,7 +33,7 @@ func (u *user) contend(ctx context.Context, s *client.Session) {
 		return
 	}
 	for range 5 {
-		go u.claim(ctx, at, second, l, 0, others...)
+		go u.acquire(ctx, at, second, l, 0, others...)
 		time.Sleep(between(u.rng, 50*time.Microsecond, 2*time.Millisecond))
 	}
 	u.wait(ctx, 500*time.Millisecond)
@@ -43,9 +43,9 @@ func (u *user) contend(ctx context.Context, s *client.Session) {
 	}
 }
 
-// claim requests a lock, perhaps with others, in one call. It returns the token
+// acquire requests a lock, perhaps with others, in one call. It returns the token
 // of the grant, or 0.
-func (u *user) claim(ctx context.Context, at string, p pair, l want, wait time.Duration, others ...string) uint64 {
+func (u *user) acquire(ctx context.Context, at string, p pair, l want, wait time.Duration, others ...string) uint64 {
 	floor := u.w.oracle.floor()
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds(), Priority: int64(u.rank(p)), With: others}
 	for _, path := range others {

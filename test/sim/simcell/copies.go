@@ -29,8 +29,8 @@ func repeatable(q *http.Request) bool {
 
 // repeated records that a copy of a request arrives later.
 func (o *oracle) repeated(q *http.Request, body []byte) {
-	claims, _ := claimants(q, body)
-	for _, p := range claims {
+	pairs, _ := requesters(q, body)
+	for _, p := range pairs {
 		o.copies[p] = true
 	}
 	if p, _ := releaser(q); q.Method == http.MethodDelete {

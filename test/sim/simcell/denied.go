@@ -49,7 +49,7 @@ func (o *oracle) underway(p pair) (found []denial) {
 }
 
 // asks reports whether a batch requests a lock for the pair and has no
-// operation that could end the claim.
+// operation that could end the hold or wait.
 func asks(b state.Batch, p pair) bool {
 	asked := false
 	for i := range b.Commands {

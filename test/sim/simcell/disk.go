@@ -114,8 +114,8 @@ func (d *mounted) unmount() {
 	d.who = who
 }
 
-// claim opens the process's data directory.
-func (d *mounted) claim(log zerolog.Logger) (err error) {
+// openDir opens the process's data directory.
+func (d *mounted) openDir(log zerolog.Logger) (err error) {
 	d.wal, d.log = !d.w.chance(8), log
 	d.data, err = datadir.Open(filepath.Join(d.top, "data"), "sim", d.p.m.id)
 	if err == nil {

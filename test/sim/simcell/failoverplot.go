@@ -62,7 +62,7 @@ func (u *user) holdFirst(ctx context.Context, held chan<- struct{}) {
 		return
 	}
 	p := u.newPair(id, handoverLock.path)
-	token := u.claim(ctx, u.anyone(), p, handoverLock, 0)
+	token := u.acquire(ctx, u.anyone(), p, handoverLock, 0)
 	if token == 0 {
 		return
 	}

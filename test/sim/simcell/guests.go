@@ -43,7 +43,7 @@ func (g *guest) visits(ctx context.Context) {
 		case 6:
 			g.lists(ctx)
 		case 7, 8, 9:
-			g.claims(ctx)
+			g.acquires(ctx)
 		case 10:
 			g.sees(ctx)
 		case 11, 12:
@@ -238,8 +238,8 @@ func (g *guest) lists(ctx context.Context) {
 	g.w.oracle.forbidden(p, err)
 }
 
-// claims takes a lock: at once, after a wait, or with a kept place.
-func (g *guest) claims(ctx context.Context) {
+// acquires requests a lock: at once, after a wait, or with a kept place.
+func (g *guest) acquires(ctx context.Context) {
 	session, path := g.anySession(), g.path()
 	if session == "" {
 		return
@@ -254,12 +254,12 @@ func (g *guest) claims(ctx context.Context) {
 		p, m := g.newCall(g.message(http.MethodPut, lockapi.RouteLocks+path, q, &got), need{access.Lock, path})
 		g.uses(p, session)
 		t := g.w.oracle.permits
-		t.claims[at] = append(t.claims[at], p)
+		t.acquires[at] = append(t.acquires[at], p)
 		err := g.send(ctx, 8*time.Second, g.anyone(), m)
 		g.w.oracle.forbidden(p, err)
 		switch e := refusal(err); {
 		case err == nil && got.State == lockapi.StateHeld:
-			g.w.oracle.allowed(p, "a held lock", t.claims[at]...)
+			g.w.oracle.allowed(p, "a held lock", t.acquires[at]...)
 			g.w.oracle.acquired(g.name, p.floor, at, got.Token)
 			g.wait(ctx, pick(g.rng, 50*time.Millisecond, 2*time.Second))
 			g.gives(ctx, at)

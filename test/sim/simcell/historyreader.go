@@ -83,12 +83,12 @@ func (h *historyReader) makes(ctx context.Context) {
 		return
 	}
 	holds, waits := h.newPair(first, path), h.newPair(second, path)
-	token := h.claims(ctx, holds, 0, false)
+	token := h.acquires(ctx, holds, 0, false)
 	if h.rng.IntN(2) == 0 {
-		go h.claims(ctx, waits, 2*time.Second, false)
+		go h.acquires(ctx, waits, 2*time.Second, false)
 		h.wait(ctx, time.Second)
 	}
-	h.claims(ctx, waits, 0, true) // and keeps its place, if it has one
+	h.acquires(ctx, waits, 0, true) // and keeps its place, if it has one
 	h.wait(ctx, time.Second)
 	switch h.rng.IntN(5) {
 	case 0:
@@ -112,8 +112,8 @@ func (h *historyReader) lives(ctx context.Context) string {
 	return h.open(ctx, h.anyone(), fmt.Sprintf("past-%d", h.handles), between(h.rng, time.Second, 5*time.Second))
 }
 
-// claims requests a lock once. It returns the token if the lock was granted.
-func (h *historyReader) claims(ctx context.Context, p pair, wait time.Duration, queue bool) uint64 {
+// acquires requests a lock once. It returns the token if the lock was granted.
+func (h *historyReader) acquires(ctx context.Context, p pair, wait time.Duration, queue bool) uint64 {
 	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: lockapi.Exclusive, WaitMS: wait.Milliseconds(), Queue: queue}
 	floor := h.w.oracle.floor()
 	var g lockapi.Grant
@@ -124,7 +124,7 @@ func (h *historyReader) claims(ctx context.Context, p pair, wait time.Duration, 
 	return g.Token
 }
 
-// forces releases a pair's claim by force.
+// forces releases a pair's hold or wait by force.
 func (h *historyReader) forces(ctx context.Context, p pair) {
 	route := lockapi.RouteLocks + p.path + "?" + url.Values{"session": {p.session}, "handle": {p.handle}, "by_force": {"true"}}.Encode()
 	_ = h.send(ctx, 5*time.Second, h.anyone(), h.message(http.MethodDelete, route, nil, &lockapi.Released{}))

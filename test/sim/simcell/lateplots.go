@@ -251,7 +251,7 @@ func (u *user) followsOnce(ctx context.Context) {
 
 // lateAcquire: a Lock is given up while its request is on its way, the SDK
 // checks its session, and then the request arrives. The SDK must release the
-// claim.
+// hold.
 func (w *world) lateAcquire() {
 	u := w.anyUser()
 	ctx, cancel := context.WithTimeout(u.ctx, 10*time.Second)

@@ -50,7 +50,7 @@ type oracle struct {
 
 	ranks     map[pair]map[int]bool // requested priorities; see rank
 	copies    map[pair]bool         // a copy of a call for the pair arrives late
-	claimed   map[string]uint64     // by path: the latest entry with a new hold or wait
+	occupied  map[string]uint64     // by path: the latest entry with a new hold or wait
 	untouched map[pair]string       // pairs with one release, answered as without effect: why
 	denied    map[place][]pair      // by entry: pairs with a release that was answered before the entry but followed it
 
@@ -74,13 +74,13 @@ type end struct {
 	expired bool
 }
 
-// pair identifies a claim.
+// pair identifies a hold or wait.
 type pair struct{ session, path, handle string }
 
 func newOracle(w *world) *oracle {
 	return &oracle{
 		w: w, revisions: newRevisions(w), watchers: map[string]*watcher{}, followers: map[string]*follower{}, history: []*state.State{state.New()}, model: model.New(), tokens: map[uint64]grant{}, stored: map[uint64]raft.Log{}, holders: holders{}, ended: map[string]end{},
-		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, ranks: map[pair]map[int]bool{}, copies: map[pair]bool{}, claimed: map[string]uint64{}, denied: map[place][]pair{},
+		delays: map[string]time.Duration{}, refused: map[pair]string{}, known: map[uint64]string{}, offered: map[uint64]offer{}, early: map[uint64]string{}, signs: map[string]time.Duration{}, untouched: map[pair]string{}, ranks: map[pair]map[int]bool{}, copies: map[pair]bool{}, occupied: map[string]uint64{}, denied: map[place][]pair{},
 		limited: map[string]limited{}, permits: newPermits(), roster: newRoster(),
 	}
 }

@@ -20,7 +20,7 @@ type permits struct {
 	by        []*rights                // by index, like the oracle's history
 	steps     map[uint64][]*rights     // within entries that have several
 	at        []int64                  // wall clock at which the oracle saw the entry
-	claims    map[pair][]*guestCall    // calls for a lock
+	acquires  map[pair][]*guestCall    // calls for a lock
 	uses      map[string][]*guestCall  // by session: guests' calls for it or about it
 	deletions map[string][]*guestCall  // calls that may delete a file
 	marks     map[string]*guestCall    // calls that put a rule, by a unique entry of the rule
@@ -30,7 +30,7 @@ type permits struct {
 
 func newPermits() *permits {
 	return &permits{
-		by: []*rights{rightsOf(model.New())}, at: []int64{0}, claims: map[pair][]*guestCall{}, uses: map[string][]*guestCall{}, deletions: map[string][]*guestCall{},
+		by: []*rights{rightsOf(model.New())}, at: []int64{0}, acquires: map[pair][]*guestCall{}, uses: map[string][]*guestCall{}, deletions: map[string][]*guestCall{},
 		marks: map[string]*guestCall{}, steps: map[uint64][]*rights{}, refused: map[string]string{}, lingering: map[uint64]time.Duration{},
 	}
 }
@@ -97,7 +97,7 @@ func (o *oracle) marked(index uint64, list []string) {
 func (o *oracle) entitledTo(index uint64, h *state.Hold) {
 	t := o.permits
 	p := pair{h.Session, h.Path, h.Handle}
-	if all := t.claims[p]; len(all) > 0 {
+	if all := t.acquires[p]; len(all) > 0 {
 		o.w.stats.check("permitted grant")
 		if !slices.ContainsFunc(all, func(p *guestCall) bool { return o.permitted(p, index) }) {
 			o.w.fail("entry %d: %s is granted to %s/%s; none of the %d calls for it was allowed to request it", index, h.Path, h.Session, h.Handle, len(all))

@@ -84,7 +84,7 @@ func (u *user) claims(ctx context.Context, p pair, q lockapi.LockRequest) {
 func (u *user) inherits(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
 	first, second := u.newPair(s.ID(), l.path), u.newPair(s.ID(), l.path)
-	token := u.claim(ctx, u.anyone(), first, l, time.Second)
+	token := u.acquire(ctx, u.anyone(), first, l, time.Second)
 	if token == 0 {
 		u.free(ctx, first, 0)
 		return

@@ -22,12 +22,12 @@ func (o *oracle) transition(before, after *state.State, b state.Batch, out state
 	for _, r := range out.Results {
 		if r, ok := r.(state.AcquireResult); ok && r.Wait != nil {
 			for _, path := range slices.Concat(r.Wait.Set, []string{r.Wait.Path}) {
-				o.claimed[path] = after.Index
+				o.occupied[path] = after.Index
 			}
 		}
 	}
 	for _, h := range grants(out) {
-		o.claimed[h.Path] = after.Index
+		o.occupied[h.Path] = after.Index
 		o.granted(after, h)
 	}
 	for _, c := range out.Changes {

@@ -163,16 +163,16 @@ func (u *user) losesByForce(ctx context.Context, s *client.Session, h *client.He
 }
 
 // sweepWithin is how long the SDK may take, in a healthy cell, to release
-// claims that its user does not know.
+// holds and waits that its user does not know.
 const sweepWithin = 30 * time.Second
 
-// sweeps checks that the SDK leaves no claim in the cell that its user does not
+// sweeps checks that the SDK leaves no hold or wait in the cell that its user does not
 // know.
 func (u *user) sweeps(ctx context.Context, s *client.Session) {
 	for until := u.w.now() + sweepWithin; ctx.Err() == nil && s.Err() == nil; u.wait(ctx, time.Second) {
 		left := u.strays(s.ID())
 		if left == "" {
-			u.w.stats.check("no leftover claim")
+			u.w.stats.check("no leftover hold or wait")
 			return
 		}
 		if u.w.now() > until {
@@ -182,7 +182,7 @@ func (u *user) sweeps(ctx context.Context, s *client.Session) {
 	}
 }
 
-// strays returns a claim of the session that its user has given up, or "". It
+// strays returns a hold or wait of the session that its user has given up, or "". It
 // considers the SDK's handles except forgotten ones, and except those with a
 // late copy of a call.
 func (u *user) strays(session string) string {

@@ -26,10 +26,10 @@ type offer struct {
 func (o *oracle) sessionRead(who string, sent time.Duration, floor uint64, got lockapi.SessionState) {
 	o.look()
 	o.w.stats.check("session read")
-	want := claimsShown(got)
-	if !o.since(floor, func(s *state.State) bool { return claimsOf(s, got.ID) == want }) {
+	want := locksShown(got)
+	if !o.since(floor, func(s *state.State) bool { return locksOfSession(s, got.ID) == want }) {
 		o.w.fail("%s read session %s with %q, which it never had since before the call (entry %d); now it has %q",
-			who, got.ID, want, floor, claimsOf(o.latest(), got.ID))
+			who, got.ID, want, floor, locksOfSession(o.latest(), got.ID))
 		return
 	}
 	for _, h := range got.Holds {
@@ -66,8 +66,8 @@ func (o *oracle) takenBack(index uint64, h *state.Hold) {
 	}
 }
 
-// claimsShown describes the claims of a session that was read.
-func claimsShown(s lockapi.SessionState) string {
+// locksShown describes the holds and waits of a session that was read.
+func locksShown(s lockapi.SessionState) string {
 	var all []string
 	for _, h := range s.Holds {
 		all = append(all, fmt.Sprintf("%s/%s with token %d", h.Path, h.Handle, h.Token))
@@ -79,8 +79,8 @@ func claimsShown(s lockapi.SessionState) string {
 	return strings.Join(all, ", ")
 }
 
-// claimsOf describes the claims of a session in a state.
-func claimsOf(s *state.State, session string) string {
+// locksOfSession describes the holds and waits of a session in a state.
+func locksOfSession(s *state.State, session string) string {
 	if _, lives := s.Session(session); !lives {
 		return "no session"
 	}

@@ -137,8 +137,8 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		panic(err)
 	}
 	in.Header, in.RequestURI, in.RemoteAddr = q.Header, q.URL.RequestURI(), e.from
-	claims, keeps := claimants(q, body)
-	for _, who := range claims {
+	pairs, keeps := requesters(q, body)
+	for _, who := range pairs {
 		if keeps {
 			e.w.keeps[who] = true
 			continue
@@ -147,7 +147,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 		e.w.called[who] = e.w.now()
 	}
 	if keeps {
-		claims = nil
+		pairs = nil
 	}
 	came := p.master.Known()
 	var ahead []denial
@@ -178,7 +178,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 				e.w.fail("%s answers %s %s with: %s", p.m.id, q.Method, q.URL, out.Body)
 			}
 		}
-		for _, who := range claims {
+		for _, who := range pairs {
 			e.w.calling[who]--
 			e.w.called[who] = e.w.now()
 			if out.Code == http.StatusOK {
@@ -186,7 +186,7 @@ func (e *endpoint) served(p *process, q *http.Request, body []byte) *http.Respon
 			}
 		}
 		if ctx.Err() != nil && !p.dead() {
-			for _, who := range claims {
+			for _, who := range pairs {
 				p.broke(who, came, out.Code)
 			}
 		}

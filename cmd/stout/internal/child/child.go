@@ -130,7 +130,7 @@ func Run(cmd Command, lease Lease) (Result, error) {
 	s.proc = p
 	defer p.close()
 	status := s.supervise(cmd.Signals, keyboard)
-	interrupted := s.tty.reclaim(status)
+	interrupted := s.tty.restore(status)
 	return Result{Code: exitCode(status), Lost: s.watch.asked, Interrupted: interrupted}, nil
 }
 

@@ -64,7 +64,7 @@ func (s *supervisor) stopped(sig syscall.Signal) {
 			s.proc.signal(syscall.SIGCONT)
 			return
 		}
-		s.tty.reclaim(0)
+		s.tty.restore(0)
 		s.notice(Stopped)
 	default:
 		return

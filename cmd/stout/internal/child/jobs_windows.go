@@ -19,7 +19,7 @@ func openTerminal(_, _ *os.File) *terminal { return nil }
 
 func (t *terminal) close() {}
 
-func (t *terminal) reclaim(syscall.WaitStatus) (interrupted bool) { return false }
+func (t *terminal) restore(syscall.WaitStatus) (interrupted bool) { return false }
 
 // pass forwards a signal as the only one that a process group can receive.
 func (s *supervisor) pass(syscall.Signal) { s.proc.terminate() }

@@ -98,12 +98,12 @@ func (t *terminal) lend(group int) bool {
 	return true
 }
 
-// reclaim takes a lent terminal back after the command has stopped or ended.
+// restore takes a lent terminal back after the command has stopped or ended.
 // After a killed command it restores the terminal's modes. A Ctrl-C that ended
-// the command reached only its group; reclaim also sends it to the rest of the
+// the command reached only its group; restore also sends it to the rest of the
 // job, such as the calling script, as if there were one group. It reports
 // whether that happened.
-func (t *terminal) reclaim(status syscall.WaitStatus) (interrupted bool) {
+func (t *terminal) restore(status syscall.WaitStatus) (interrupted bool) {
 	if t == nil || t.lent == 0 {
 		return false
 	}

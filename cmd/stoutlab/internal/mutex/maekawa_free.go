@@ -30,19 +30,19 @@ type deadlockFree struct {
 	Asked   []int // members that want their vote back
 
 	// As a member:
-	Vote    claim // the request that it votes for
+	Vote    candidate // the request that it votes for
 	Voted   bool
 	Inquire bool // it has asked for its vote back
-	Queue   []claim
+	Queue   []candidate
 }
 
-// claim is a request in a member's memory.
-type claim struct {
+// candidate is a request in a member's memory.
+type candidate struct {
 	Time, Id, Attempt int
 	Notified          bool // that it fails
 }
 
-func (a claim) compare(b claim) int {
+func (a candidate) compare(b candidate) int {
 	if a.Time != b.Time {
 		return a.Time - b.Time
 	}
@@ -73,7 +73,7 @@ func (p *deadlockFree) Receive(net *sim.Port, m sim.Message) {
 	switch m.Kind {
 	case request:
 		p.Clock++
-		p.Queue = append(p.Queue, claim{Time: m.Round, Id: m.ID, Attempt: m.Hops})
+		p.Queue = append(p.Queue, candidate{Time: m.Round, Id: m.ID, Attempt: m.Hops})
 		p.serve(net)
 	case release:
 		p.Voted = false
@@ -129,7 +129,7 @@ func (p *deadlockFree) takeBack(m sim.Message) {
 // serve votes for the earliest request if the vote is free, and informs waiting
 // processes that they fail.
 func (p *deadlockFree) serve(net *sim.Port) {
-	slices.SortFunc(p.Queue, claim.compare)
+	slices.SortFunc(p.Queue, candidate.compare)
 	if !p.Voted && len(p.Queue) > 0 {
 		p.Vote, p.Voted, p.Inquire = p.Queue[0], true, false
 		p.Queue = p.Queue[1:]
@@ -147,7 +147,7 @@ func (p *deadlockFree) serve(net *sim.Port) {
 	}
 }
 
-func (p *deadlockFree) say(net *sim.Port, kind sim.Kind, to claim) {
+func (p *deadlockFree) say(net *sim.Port, kind sim.Kind, to candidate) {
 	net.Send(to.Id, sim.Message{Kind: kind, Hops: to.Attempt})
 }
 
