@@ -367,8 +367,8 @@ func (f *feed) queue(m *watcher, e *Event) {
 	}
 }
 
-// took records that a watcher has taken an event from its queue.
-func (f *feed) took(m *watcher, e *Event) {
+// dequeued records that a watcher has taken an event from its queue.
+func (f *feed) dequeued(m *watcher, e *Event) {
 	if n := contentSize(e); n > 0 {
 		f.of.mu.Lock()
 		defer f.of.mu.Unlock()

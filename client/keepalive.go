@@ -173,7 +173,7 @@ type try struct {
 // It returns when it was sent, and the next route if a replica redirects.
 func (c *Client) keepAlive(ctx context.Context, r *call.Route, q *call.Call, t try) (sent time.Duration, next *call.Route, err error) {
 	if q.Wait == 0 && (!t.shared || t.part) {
-		if !c.limiter.take(ctx) {
+		if !c.limiter.acquire(ctx) {
 			return 0, nil, call.ErrCut
 		}
 		defer c.limiter.give()

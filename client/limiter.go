@@ -37,7 +37,7 @@ const (
 type limiter struct {
 	mu       sync.Mutex // guards the following
 	sessions int
-	taken    int       // slots
+	inUse    int       // slots
 	queue    list.List // of chan struct{}, closed on getting a slot
 }
 
@@ -56,9 +56,9 @@ func (l *limiter) hasOne() bool {
 	return l.sessions == 1
 }
 
-// take waits for a slot, in the order of the calls. It reports false, without a
+// acquire waits for a slot, in the order of the calls. It reports false, without a
 // slot, when ctx ends first.
-func (l *limiter) take(ctx context.Context) bool {
+func (l *limiter) acquire(ctx context.Context) bool {
 	l.mu.Lock()
 	mine := make(chan struct{})
 	element := l.queue.PushBack(mine)
@@ -81,14 +81,14 @@ func (l *limiter) take(ctx context.Context) bool {
 func (l *limiter) give() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.taken--
+	l.inUse--
 	l.next()
 }
 
 // next gives free slots to the head of the queue. mu is held.
 func (l *limiter) next() {
-	for l.queue.Len() > 0 && l.taken < max(l.sessions/sessionsPerSlot, fewSlots) {
+	for l.queue.Len() > 0 && l.inUse < max(l.sessions/sessionsPerSlot, fewSlots) {
 		close(l.queue.Remove(l.queue.Front()).(chan struct{}))
-		l.taken++
+		l.inUse++
 	}
 }

@@ -11,18 +11,18 @@ func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l limiter
 		for range fewSlots {
-			if !l.take(t.Context()) {
+			if !l.acquire(t.Context()) {
 				t.Fatal("no slot was available though there are some")
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if l.take(ctx) {
+		if l.acquire(ctx) {
 			t.Errorf("more than %d slots were taken at a time", fewSlots)
 		}
 		came := make(chan int, 2)
 		for i := range 2 {
-			go func() { l.take(t.Context()); came <- i }()
+			go func() { l.acquire(t.Context()); came <- i }()
 			synctest.Wait()
 		}
 		l.give()

@@ -136,7 +136,7 @@ func (r *reconciler) run(ctx context.Context) {
 func (r *reconciler) waitForSlot(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, r.s.lease.remaining()-r.s.ttl/3)
 	defer cancel()
-	return r.s.c.limiter.take(ctx)
+	return r.s.c.limiter.acquire(ctx)
 }
 
 // settle processes the session's state in the cell. It reports whether all

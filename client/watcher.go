@@ -91,7 +91,7 @@ func (m *watcher) follow(ctx context.Context, f *feed) error {
 			if !ok {
 				return m.end
 			}
-			f.took(m, e)
+			f.dequeued(m, e)
 			if !m.yield(*e, nil) {
 				return errStopped
 			}

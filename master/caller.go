@@ -140,10 +140,10 @@ func (by *Caller) identify(s *state.State) error {
 // Turns bounds how many answers that take milliseconds of CPU are made at a
 // time.
 type Turns interface {
-	// TakeTurn waits for the turn of a call. Its error refuses the call,
+	// AwaitTurn waits for the turn of a call. Its error refuses the call,
 	// which then had no effect. The caller ends the turn when the answer is
 	// encoded.
-	TakeTurn(ctx context.Context) error
+	AwaitTurn(ctx context.Context) error
 }
 
 // Checked is what the check of a call has found out about its caller.

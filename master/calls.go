@@ -77,7 +77,7 @@ func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call)
 		row.ask(c, by)
 	}
 	if row.heavy != nil && by.Turns != nil && row.heavy(m, c) {
-		if err := by.Turns.TakeTurn(ctx); err != nil {
+		if err := by.Turns.AwaitTurn(ctx); err != nil {
 			return nil, q.out, err
 		}
 	}

@@ -22,7 +22,7 @@ const mostWaiting = 8
 // the call waits for its end and returns session_not_found.
 func (m *Master) KeepAlive(ctx context.Context, by *Caller, req *lockapi.KeepAlive) (lockapi.Keepalive, error) {
 	return serve(m, by, func(o *office) (lockapi.Keepalive, error) {
-		k, s := by.Parking.take()
+		k, s := by.Parking.pop()
 		switch {
 		case k == nil:
 			k = newKeepalive(o)

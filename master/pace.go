@@ -63,11 +63,11 @@ type backlog struct {
 	rate  float64
 }
 
-// take counts a call at a rate per second, with burst calls at once. It
+// admit counts a call at a rate per second, with burst calls at once. It
 // returns how many calls are not worked off, and if the call does not fit, how
 // long it must wait. With another rate than before, as many calls are left, but no
 // more than a burst.
-func (b *backlog) take(now time.Duration, rate, burst float64) (left float64, wait time.Duration) {
+func (b *backlog) admit(now time.Duration, rate, burst float64) (left float64, wait time.Duration) {
 	ahead := float64(max(0, b.until-now))
 	if burst < 1 || rate <= 0 {
 		return ahead * b.rate / float64(time.Second), mostHold
@@ -121,7 +121,7 @@ func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept b
 	if kept {
 		of = &c.kept
 	}
-	left, wait := of.take(now, rate, burst)
+	left, wait := of.admit(now, rate, burst)
 	if wait == 0 {
 		return 0, Hold{}, true
 	}

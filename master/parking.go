@@ -47,8 +47,8 @@ func (p *Parking) park(k *keepalive, s *session, d time.Duration) bool {
 	return true
 }
 
-// take returns the parked keepalive and its session, once.
-func (p *Parking) take() (*keepalive, *session) {
+// pop returns the parked keepalive and its session, once.
+func (p *Parking) pop() (*keepalive, *session) {
 	if p == nil {
 		return nil, nil
 	}
@@ -65,7 +65,7 @@ func (p *Parking) take() (*keepalive, *session) {
 // End drops a keepalive that is still parked because the call was refused when
 // it was made again.
 func (p *Parking) End() {
-	if k, s := p.take(); k != nil {
+	if k, s := p.pop(); k != nil {
 		k.leave(s)
 	}
 }

@@ -146,7 +146,7 @@ func errFailed(f *state.Failure, step state.Step) *lockapi.Error {
 	}
 	e := errFailure(f)
 	if take, ok := step.(*state.Take); ok {
-		e = errNotTaken(take.Path, f)
+		e = errNotAcquired(take.Path, f)
 	}
 	e.Detail = lockapi.Errorf(e.Code, "operation %d failed: %s", f.Step, e.Detail).Detail
 	e.Operation = &f.Step
@@ -162,9 +162,9 @@ func errResults(f *state.Failure) *lockapi.Error {
 	return e
 }
 
-// errNotTaken returns the holders of a lock that a transaction could not
+// errNotAcquired returns the holders of a lock that a transaction could not
 // acquire.
-func errNotTaken(path string, f *state.Failure) *lockapi.Error {
+func errNotAcquired(path string, f *state.Failure) *lockapi.Error {
 	why := fmt.Sprintf("was not granted (holders: %d, waiters: %d)", f.Lock.Held, f.Lock.Waiters)
 	switch f.Why {
 	case state.Conflict:

@@ -22,7 +22,7 @@ type Candidate struct {
 
 	mu    sync.Mutex
 	stage Standby
-	taken bool // Start or Close has been called
+	used  bool // Start or Close has been called
 }
 
 // Standby describes the event that a candidate waits for.
@@ -126,10 +126,10 @@ func (c *Candidate) elsewhere(d admission.Decision) string {
 func (c *Candidate) use() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.taken {
+	if c.used {
 		return errors.New("the candidate was already started or closed")
 	}
-	c.taken = true
+	c.used = true
 	return nil
 }
 

@@ -26,16 +26,16 @@ import (
 // Replica is a running member of the cell. Its methods are safe for concurrent
 // use.
 type Replica struct {
-	opts     Options
-	raft     *raft.Raft
-	fsm      *fsm
-	stores   datadir.Stores
-	peers    Peers
-	promises *lease.Promises
-	disk     *raftstore.Stores         // stores, corrected for the library
-	taking   *progress.Step            // until the library's main loop has accepted what was submitted
-	wire     rafttransport.Transport   // the transport, corrected for the library
-	library  atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
+	opts       Options
+	raft       *raft.Raft
+	fsm        *fsm
+	stores     datadir.Stores
+	peers      Peers
+	promises   *lease.Promises
+	disk       *raftstore.Stores         // stores, corrected for the library
+	submitting *progress.Step            // until the library's main loop has accepted what was submitted
+	wire       rafttransport.Transport   // the transport, corrected for the library
+	library    atomic.Pointer[raft.Raft] // raft, for the library's own goroutines; nil until it has started
 
 	vitals    *vitals
 	snapshots *snapshotting
@@ -71,7 +71,7 @@ func Start(o Options, s datadir.Stores, p Peers) (*Replica, error) {
 	r.snapshots = newSnapshotting(o.Logger, o.Clock, r.leads, &r.progress)
 	r.fsm = &fsm{promises: r.promises, clock: o.Clock, fail: r.fail, leave: runtime.Goexit}
 	r.fsm.took, r.fsm.followers, r.fsm.applied = r.vitals.applying, r.vitals.followers, r.vitals.applied
-	r.taking, r.fsm.step = o.Progress.Step("raft"), o.Progress.Step("apply")
+	r.submitting, r.fsm.step = o.Progress.Step("raft"), o.Progress.Step("apply")
 	r.fsm.current.Store(state.New())
 	r.fsm.publisher = publisher{leads: r.leadsIn, events: events.New(o.EventHistory, o.EventHistoryBytes, 0), advanced: make(chan struct{}, 1)}
 	r.fsm.publisher.fresh.clock, r.fsm.publisher.fresh.present = o.Clock, r.term
@@ -129,7 +129,7 @@ func (r *Replica) startRaft() error {
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", r.opts.DataDir, err)
 	}
-	if r.raft, err = raft.NewRaft(conf, r.fsm, steppedStore{r.disk.Logs, r.taking}, r.disk.Votes, snapshotStore{r.disk.Snapshots, r.snapshots}, r.wire); err != nil {
+	if r.raft, err = raft.NewRaft(conf, r.fsm, steppedStore{r.disk.Logs, r.submitting}, r.disk.Votes, snapshotStore{r.disk.Snapshots, r.snapshots}, r.wire); err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	r.library.Store(r.raft)
@@ -285,11 +285,11 @@ func (r *Replica) Submit(b state.Batch) func() (*state.Outcome, error) {
 	if err != nil {
 		return func() (*state.Outcome, error) { return nil, fmt.Errorf("%w: %w", membership.ErrNotApplied, err) }
 	}
-	r.taking.Continue()
+	r.submitting.Continue()
 	future := r.raft.ApplyLog(raft.Log{Data: data, Extensions: raftstore.Note(r.applied())}, rafttransport.Timeout)
 	return func() (*state.Outcome, error) {
 		if err := future.Error(); err != nil {
-			r.taking.End()
+			r.submitting.End()
 			return nil, r.classify(err)
 		}
 		out, ok := future.Response().(*state.Outcome)

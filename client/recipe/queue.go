@@ -34,8 +34,8 @@ func (q Queue) Add(ctx context.Context, s *client.Session, content []byte) (stri
 	return strings.TrimPrefix(stat.Path, q.jobs()), err
 }
 
-func (q Queue) jobs() string  { return q.dir + "jobs/" }
-func (q Queue) taken() string { return q.dir + "taken/" }
+func (q Queue) jobs() string    { return q.dir + "jobs/" }
+func (q Queue) running() string { return q.dir + "taken/" }
 
 // Work takes one free job after another, the oldest first, and calls do for it,
 // until ctx ends or the cell refuses. It has a session of its own, and opens
@@ -50,7 +50,7 @@ func (q Queue) Work(ctx context.Context, c *client.Client, do func(context.Conte
 	return inSessions(ctx, c, opts, func(s *client.Session) (bool, error) {
 		open, end := whileOpen(ctx, s)
 		defer end()
-		w := worker{q: q, s: s, jobs: make(map[string]bool), taken: make(map[string]bool), later: make(map[string]time.Time), news: make(chan struct{}, 1)}
+		w := worker{q: q, s: s, jobs: make(map[string]bool), running: make(map[string]bool), later: make(map[string]time.Time), news: make(chan struct{}, 1)}
 		go w.follow(open)
 		for open.Err() == nil {
 			name, wait := w.next(time.Now())
@@ -70,11 +70,11 @@ type worker struct {
 	s    *client.Session
 	news chan struct{} // something has changed below
 
-	mu    sync.Mutex           // guards what follows
-	known bool                 // all present files have been received
-	jobs  map[string]bool      // by name: the present jobs
-	taken map[string]bool      // by name: the jobs in progress
-	later map[string]time.Time // by name: the time until which to skip the job
+	mu      sync.Mutex           // guards what follows
+	known   bool                 // all present files have been received
+	jobs    map[string]bool      // by name: the present jobs
+	running map[string]bool      // by name: the jobs in progress
+	later   map[string]time.Time // by name: the time until which to skip the job
 }
 
 // follow keeps the lists of jobs up to date.
@@ -97,7 +97,7 @@ func (w *worker) begin() {
 	defer w.mu.Unlock()
 	w.known = false
 	clear(w.jobs)
-	clear(w.taken)
+	clear(w.running)
 }
 
 func (w *worker) note(change *client.FileChange) {
@@ -107,7 +107,7 @@ func (w *worker) note(change *client.FileChange) {
 	set := w.jobs
 	name, isJob := strings.CutPrefix(change.Path, w.q.jobs())
 	if !isJob {
-		name, set = strings.TrimPrefix(change.Path, w.q.taken()), w.taken
+		name, set = strings.TrimPrefix(change.Path, w.q.running()), w.running
 	}
 	if change.File != nil {
 		set[name] = true
@@ -133,7 +133,7 @@ func (w *worker) next(now time.Time) (name string, wait time.Duration) {
 		}
 	}
 	for job := range w.jobs {
-		if _, leave := w.later[job]; w.known && !leave && !w.taken[job] && (name == "" || job < name) {
+		if _, leave := w.later[job]; w.known && !leave && !w.running[job] && (name == "" || job < name) {
 			name = job
 		}
 	}
@@ -163,8 +163,8 @@ func (w *worker) leave(name string) {
 // try takes a job and runs it. If another worker has it, try returns no error:
 // the job is skipped until the events show that worker's file.
 func (w *worker) try(ctx context.Context, name string, do func(context.Context, Job) error) error {
-	job, mark := w.q.jobs()+name, w.q.taken()+name
-	took, err := w.s.Txn().
+	job, mark := w.q.jobs()+name, w.q.running()+name
+	created, err := w.s.Txn().
 		If(client.WhenPresent(job), client.WhenAbsent(mark)).
 		Then(client.OpCreate(mark, nil, client.Ephemeral())).
 		Commit(ctx)
@@ -172,10 +172,10 @@ func (w *worker) try(ctx context.Context, name string, do func(context.Context, 
 		return err
 	}
 	defer w.leave(name)
-	if !took.Succeeded {
+	if !created.Succeeded {
 		return nil
 	}
-	revision := took.Results[0].File.Revision
+	revision := created.Results[0].File.Revision
 	under, end := whileSafe(ctx, w.s)
 	undone := w.do(under, name, do)
 	end()

@@ -84,7 +84,7 @@ func TestBashCompletionRunsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := startCell(t)
 			for _, word := range words {
-				c.take(t, word, word)
+				c.seize(t, word, word)
 			}
 			dir := t.TempDir()
 			shown := inBash(t, c, dir,
@@ -100,7 +100,7 @@ func TestBashCompletionRunsNothing(t *testing.T) {
 func TestBashCompletion(t *testing.T) {
 	c := startCell(t)
 	for i, path := range []string{"/jobs/nightly", "/jobs/nightmare", "/jobs/`x`"} {
-		c.take(t, fmt.Sprint("s", i), path)
+		c.seize(t, fmt.Sprint("s", i), path)
 	}
 	shown := inBash(t, c, t.TempDir(), "stout locks /j\tl\t| tr a-z A-Z\n")
 	if !strings.Contains(shown, "\n/JOBS/NIGHTLY ") {

@@ -175,8 +175,8 @@ func (c *testCell) open(t *testing.T, name string, meta map[string]string) locka
 	return s
 }
 
-// take opens a session, and has it hold or wait for a lock.
-func (c *testCell) take(t *testing.T, name, path string) lockapi.Session {
+// seize opens a session, and has it hold or wait for a lock.
+func (c *testCell) seize(t *testing.T, name, path string) lockapi.Session {
 	t.Helper()
 	s := c.open(t, name, nil)
 	req := lockapi.NewLockRequest(s.ID)

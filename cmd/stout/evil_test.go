@@ -41,7 +41,7 @@ func evilCell(t *testing.T) (*testCell, map[string]string) {
 			t.Fatal(err)
 		}
 	}
-	holder, waiter := c.take(t, "holder", nastyPath), c.take(t, "waiter", nastyPath)
+	holder, waiter := c.seize(t, "holder", nastyPath), c.seize(t, "waiter", nastyPath)
 	for _, s := range []lockapi.Session{waiter, holder} { // a circle
 		req := lockapi.NewLockRequest(s.ID)
 		req.Queue = true

@@ -107,7 +107,7 @@ func TestLockWithoutAReader(t *testing.T) {
 func TestWaiterWithoutAReader(t *testing.T) {
 	t.Parallel()
 	c := startCell(t)
-	holder := c.take(t, "holder", "/a")
+	holder := c.seize(t, "holder", "/a")
 	_, w := fullPipe(t)
 	first, firstEnded := started(t, c, nil, w, "lock", "/a", "--", "sh", "-c", "exit 3")
 	awaited(t, func() bool { return c.waiters(t, "/a") == 1 && c.reads.Load() > 0 })
@@ -134,7 +134,7 @@ func TestAnswersThatNobodyGets(t *testing.T) {
 		t.Skip(err)
 	}
 	defer full.Close()
-	s := c.take(t, "holder", "/a")
+	s := c.seize(t, "holder", "/a")
 	lines := []string{
 		"status", "locks", "explain /a", "sessions", "session show " + s.ID, "check exclusive:101:/a", "check exclusive:7:/b",
 		"put /f x", "get /f", "ls", "ls --tree", "watch /f --after 0 -n 1", "watch /f --after 0", "watch /f --after 0 -o json", "rm /f",

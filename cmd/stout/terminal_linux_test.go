@@ -219,7 +219,7 @@ func TestTerminalConfirm(t *testing.T) {
 // which is erased at the end of the wait.
 func TestTerminalWaiting(t *testing.T) {
 	c := startCell(t)
-	c.take(t, "other", "/a")
+	c.seize(t, "other", "/a")
 	const line = "\r\x1b[Kstout: waiting at position 1: /a is held by"
 	shown, state := withTerminal(t, c, line, "\x03", "lock", "/a", "--", "true")
 	status := state.Sys().(syscall.WaitStatus)

@@ -18,9 +18,9 @@ import (
 
 // Control sequences with which a program takes over a terminal and restores it.
 const (
-	takesScreen = "\x1b[?1049h"
-	givesScreen = "\x1b[?1049l"
-	showsCursor = "\x1b[?25h"
+	entersScreen = "\x1b[?1049h"
+	givesScreen  = "\x1b[?1049l"
+	showsCursor  = "\x1b[?25h"
 )
 
 // topTerminal is a terminal on which something runs.
@@ -130,8 +130,8 @@ func (tt *topTerminal) end() (syscall.WaitStatus, string) {
 		all, news, over := tt.shown.String(), tt.news, tt.over
 		tt.mu.Unlock()
 		if over {
-			taken, given := strings.LastIndex(all, takesScreen), strings.LastIndex(all, givesScreen)
-			if taken < 0 || given < taken || !strings.Contains(all[given:], showsCursor) && strings.LastIndex(all, showsCursor) < taken {
+			entered, given := strings.LastIndex(all, entersScreen), strings.LastIndex(all, givesScreen)
+			if entered < 0 || given < entered || !strings.Contains(all[given:], showsCursor) && strings.LastIndex(all, showsCursor) < entered {
 				tt.t.Errorf("the screen was not given back: %q", all)
 			}
 			return tt.cmd.ProcessState.Sys().(syscall.WaitStatus), all
@@ -148,8 +148,8 @@ func (tt *topTerminal) end() (syscall.WaitStatus, string) {
 func lockedCell(t *testing.T) *testCell {
 	t.Helper()
 	c := startCell(t)
-	c.take(t, "first-holder", "/db/primary")
-	c.take(t, "first-waiter", "/db/primary")
+	c.seize(t, "first-holder", "/db/primary")
+	c.seize(t, "first-waiter", "/db/primary")
 	return c
 }
 
@@ -206,12 +206,12 @@ func TestTopOnATerminalThatHangs(t *testing.T) {
 // Ctrl-Z gives the terminal to the shell, and fg takes it again.
 func TestTopIsSuspended(t *testing.T) {
 	tt := startOnTerminal(t, lockedCell(t), "bash", "--norc", "-mc", "stout top; echo st''opped; fg; echo e''nd")
-	tt.until(takesScreen)
+	tt.until(entersScreen)
 	tt.until("REPLICA")
 	tt.press("\x1a")
 	tt.until(givesScreen)
 	tt.until("stopped")
-	tt.until(takesScreen)
+	tt.until(entersScreen)
 	tt.until("REPLICA")
 	tt.press("q")
 	tt.until(givesScreen)

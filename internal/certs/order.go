@@ -116,7 +116,7 @@ func (o Order) Check() error {
 		return errors.New("name a replica or a client to make a certificate for")
 	}
 	taken := map[string]string{caName: "the CA", caName + "-key": "the CA's key"}
-	take := func(name, what string) error {
+	reserve := func(name, what string) error {
 		if !nameForm.MatchString(name) {
 			return fmt.Errorf("%s %q: a name is 1 to 64 of A-Z a-z 0-9 . _ - @, beginning with a letter or a digit", what, name)
 		}
@@ -131,7 +131,7 @@ func (o Order) Check() error {
 		return nil
 	}
 	for _, r := range o.Replicas {
-		if err := take(r.ID, "replica"); err != nil {
+		if err := reserve(r.ID, "replica"); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (o Order) Check() error {
 		if c == "root" {
 			return errors.New(`client "root": user:root needs a token; a certificate of that name is refused`)
 		}
-		if err := take(c, "client"); err != nil {
+		if err := reserve(c, "client"); err != nil {
 			return err
 		}
 	}

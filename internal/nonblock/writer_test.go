@@ -18,15 +18,15 @@ type reader struct {
 	bytes.Buffer
 	opened  chan struct{}
 	refuses int
-	takes   int // bytes of a refused write
+	accepts int // bytes of a refused write
 }
 
 func (r *reader) Write(p []byte) (int, error) {
 	<-r.opened
 	if r.refuses > 0 {
 		r.refuses--
-		r.Buffer.Write(p[:r.takes])
-		return r.takes, syscall.EPIPE
+		r.Buffer.Write(p[:r.accepts])
+		return r.accepts, syscall.EPIPE
 	}
 	return r.Buffer.Write(p)
 }
@@ -69,7 +69,7 @@ func TestWriteNeverBlocks(t *testing.T) {
 // TestFailedWritesAreCounted: a report comes with the first write that succeeds,
 // on a line of its own.
 func TestFailedWritesAreCounted(t *testing.T) {
-	to := &reader{opened: make(chan struct{}), refuses: 3, takes: 1}
+	to := &reader{opened: make(chan struct{}), refuses: 3, accepts: 1}
 	close(to.opened)
 	w := New(to, 10, report)
 	for _, line := range []string{"aa\n", "bb\n", "cc\n", "dd\n"} {

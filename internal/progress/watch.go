@@ -30,7 +30,7 @@ func New(clock func() time.Duration) *Watch {
 type Step struct {
 	name    string
 	clock   func() time.Duration
-	taken   func() time.Duration // replaces began, if not nil
+	elapsed func() time.Duration // replaces began, if not nil
 	allowed time.Duration        // not counted
 	began   atomic.Int64         // by the clock, plus one; 0 between two steps
 }
@@ -53,8 +53,8 @@ func (s *Step) Allow(d time.Duration) *Step {
 
 // Add tracks a step with a function that returns how long it has taken, 0
 // between two steps.
-func (w *Watch) Add(name string, taken func() time.Duration) {
-	w.change(func(all []*Step) []*Step { return append(slices.Clone(all), &Step{name: name, taken: taken}) })
+func (w *Watch) Add(name string, elapsed func() time.Duration) {
+	w.change(func(all []*Step) []*Step { return append(slices.Clone(all), &Step{name: name, elapsed: elapsed}) })
 }
 
 // Remove stops tracking a step.
@@ -97,8 +97,8 @@ func (s *Step) End() {
 // has returns how long the step has taken at now, which it reads if no other step
 // in progress has.
 func (s *Step) has(now *time.Duration) time.Duration {
-	if s.taken != nil {
-		return s.taken()
+	if s.elapsed != nil {
+		return s.elapsed()
 	}
 	began := s.began.Load()
 	if began == 0 {

@@ -19,7 +19,7 @@ func (x *exchange) readBody(most int64) ([]byte, error) {
 		return nil, nil
 	}
 	if whole, ok := r.Body.(*wire.Body); ok {
-		body := whole.Take()
+		body := whole.Detach()
 		if int64(len(body)) > most {
 			return nil, errLongBody(most)
 		}

@@ -195,8 +195,8 @@ type turn struct {
 	then func() error
 }
 
-func (t turn) TakeTurn(ctx context.Context) error {
-	if err := t.Turns.TakeTurn(ctx); err != nil {
+func (t turn) AwaitTurn(ctx context.Context) error {
+	if err := t.Turns.AwaitTurn(ctx); err != nil {
 		return err
 	}
 	return t.then()
@@ -206,11 +206,11 @@ func (t turn) TakeTurn(ctx context.Context) error {
 // caller that leaves gives up its turn.
 func TestListsTakeTurns(t *testing.T) {
 	for _, target := range []string{"/v1/locks", "/v1/sessions", "/v1/locks/a?waiters=101", "/v1/locks/crowded", "/v1/sessions/crowded"} {
-		t.Run(target, func(t *testing.T) { takeTurns(t, target) })
+		t.Run(target, func(t *testing.T) { listsInTurn(t, target) })
 	}
 }
 
-func takeTurns(t *testing.T, target string) {
+func listsInTurn(t *testing.T, target string) {
 	n := startMaster(t, func(o *server.Options) { o.Master = turns{o.Master.(*standIn)} })
 	n.addSession(lockapi.Session{ID: "crowded"})
 	for i := range 200 {

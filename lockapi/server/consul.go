@@ -38,15 +38,15 @@ func maxDoorBody(*http.Request) int64 { return consul.MaxBody }
 
 // prepareForDoor gives a request the form that it has between replicas.
 func prepareForDoor(r *http.Request) {
-	takeToken(r)
+	moveToken(r)
 	r.URL.RawPath = consul.Prefix + r.URL.EscapedPath()
 	r.URL.Path = consul.Prefix + r.URL.Path
 }
 
-// takeToken moves a token to the Authorization header. The query's token takes
+// moveToken moves a token to the Authorization header. The query's token takes
 // precedence over X-Consul-Token, and that over the Authorization header. No
 // token stays in the query, which is forwarded.
-func takeToken(r *http.Request) {
+func moveToken(r *http.Request) {
 	token := r.Header.Get("X-Consul-Token")
 	if strings.Contains(r.URL.RawQuery, "token=") {
 		if q, err := url.ParseQuery(r.URL.RawQuery); err == nil {

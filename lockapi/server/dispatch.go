@@ -198,9 +198,9 @@ func (x *exchange) answer(t task) error {
 	return x.reply(status, body)
 }
 
-// TakeTurn waits for one of the places in Server.lists, and keeps it until
+// AwaitTurn waits for one of the places in Server.lists, and keeps it until
 // endTurn. A request that makes several calls takes one place.
-func (x *exchange) TakeTurn(ctx context.Context) error {
+func (x *exchange) AwaitTurn(ctx context.Context) error {
 	if x.inTurn {
 		return nil
 	}

@@ -21,9 +21,9 @@ import (
 // enterWatch takes a place for a call that waits for events. If no place is
 // free, a waiting call of a caller with more of them is closed to make room.
 func (x *exchange) enterWatch() (leave func(), err error) {
-	var taken []func()
+	var leaves []func()
 	free := func() {
-		for _, f := range slices.Backward(taken) {
+		for _, f := range slices.Backward(leaves) {
 			f()
 		}
 	}
@@ -39,20 +39,20 @@ func (x *exchange) enterWatch() (leave func(), err error) {
 			return nil, lockapi.TooMany("max-anonymous-watchers", most, most, "quota max-anonymous-watchers is used up: %d calls without a credential already wait for events from your address; send a credential, or raise the quota",
 				most)
 		}
-		taken = append(taken, func() { x.strangers.Leave(from) })
+		leaves = append(leaves, func() { x.strangers.Leave(from) })
 	}
 	if who, most, bounded := x.master.Watcher(x.caller()); bounded {
 		if n, ok := x.watchers.Enter(who, most); !ok {
 			return nil, x.master.RefuseWatch(who, n, most)
 		}
-		taken = append(taken, func() { x.watchers.Leave(who) })
+		leaves = append(leaves, func() { x.watchers.Leave(who) })
 	}
 	if !x.watching.Enter(1) && !(x.conns.Yield(&x.call, gate.WatchesOnly) && x.watching.Add(1)) {
 		used := x.watching.Count()
 		return nil, lockapi.TooMany("max-watchers", int64(used), int64(x.watching.Most), "quota max-watchers is used up: %d calls wait for events at this replica, at most %d are allowed; call another replica, or raise the quota",
 			used, x.watching.Most)
 	}
-	taken = append(taken, func() { x.watching.Leave(1) }, x.call.Unpark)
+	leaves = append(leaves, func() { x.watching.Leave(1) }, x.call.Unpark)
 	x.call.Watches = true
 	x.call.Park(x.ctx())
 	return free, nil

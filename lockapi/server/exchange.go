@@ -165,7 +165,7 @@ func (x *exchange) run(r *route, always bool) error {
 		return err
 	}
 	if r.guest {
-		if err := x.takePlace(r); err != nil {
+		if err := x.reservePlace(r); err != nil {
 			return err
 		}
 	}
@@ -318,7 +318,7 @@ func (x *exchange) reply(status int, body any) error {
 // long.
 func (x *exchange) encode(body any) (*codec.Body, error) {
 	defer x.endTurn()
-	if !x.inTurn && contentBytes(body) > largeContent && x.TakeTurn(x.ctx()) != nil {
+	if !x.inTurn && contentBytes(body) > largeContent && x.AwaitTurn(x.ctx()) != nil {
 		return nil, lockapi.Errorf(lockapi.CodeOutcomeUnknown, "the call was made, but the caller has disconnected")
 	}
 	return codec.Encode(body)

@@ -63,9 +63,9 @@ func (x *exchange) holdAnswer() {
 	x.delay(hold.For)
 }
 
-// takeHold removes the header of another replica's answer, and reports whether
+// detachHold removes the header of another replica's answer, and reports whether
 // it had one.
-func (x *exchange) takeHold(from http.Header) bool {
+func (x *exchange) detachHold(from http.Header) bool {
 	text := from.Get(headerHold)
 	if text == "" {
 		return false

@@ -56,10 +56,10 @@ func (x *exchange) Source() gate.Source {
 // keepalives are the routes that keep sessions alive.
 var keepalives = []string{patternKeepalive, lockapi.RouteKeepalives, consul.Prefix + "/v1/session/renew/*name"}
 
-// takePlace moves a call from a spare connection to a regular place. A
+// reservePlace moves a call from a spare connection to a regular place. A
 // keepalive without a place does not wait. No call is displaced for a caller
 // without any rights, even if its own call needs none.
-func (x *exchange) takePlace(r *route) error {
+func (x *exchange) reservePlace(r *route) error {
 	if !x.brought && x.anonymousRefusal() != nil || x.isStranger() {
 		return cmp.Or(x.mastersRefusal(lockapi.CodeTooMany), errNoConnection(x))
 	}

@@ -54,10 +54,10 @@ func (all exported) Collect(to chan<- prometheus.Metric) {
 }
 
 // spared returns how many spare connections were taken and dropped.
-func (s *Server) spared() (taken, dropped uint64) {
-	taken, dropped = s.api.spare.Counts()
+func (s *Server) spared() (spared, dropped uint64) {
+	spared, dropped = s.api.spare.Counts()
 	more, also := s.door.spare.Counts()
-	return taken + more, dropped + also
+	return spared + more, dropped + also
 }
 
 // load returns the metrics of the load by callers.

@@ -16,7 +16,7 @@ import (
 // TestMessagesPass: everything that the library sends arrives as it would
 // without the limits.
 func TestMessagesPass(t *testing.T) {
-	from, _, arrived, refused := transports(t, takes)
+	from, _, arrived, refused := transports(t, readAll)
 	for i, want := range messages(t, from) {
 		have := <-arrived
 		if !reflect.DeepEqual(have.command, want.command) {
@@ -77,7 +77,7 @@ func TestBombsAreRefused(t *testing.T) {
 		{"a value that the library does not write", []byte("\x00\x81\xa1x\xc7\x01\x01\x01"), "0xc7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, w, _, refused := transports(t, takes)
+			_, w, _, refused := transports(t, readAll)
 			conn, err := w.Dial("", 0)
 			if err != nil {
 				t.Fatal(err)

@@ -112,8 +112,8 @@ type dialler struct{ *wire }
 
 func (d *dialler) Accept() (net.Conn, error) { <-d.done; return nil, net.ErrClosed }
 
-// takes answers as a replica does that has read everything.
-func takes(rpc raft.RPC) got {
+// readAll answers as a replica does that has read everything.
+func readAll(rpc raft.RPC) got {
 	g := got{command: rpc.Command}
 	if rpc.Reader != nil {
 		g.snapshot, _ = io.ReadAll(rpc.Reader)

@@ -75,7 +75,7 @@ func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEn
 		return nil
 	}
 	if r.LastLog < least {
-		a.took(id, q.Term, 0)
+		a.stored(id, q.Term, 0)
 		return a.lose(id, q.Term, fmt.Errorf(
 			"replica %s has lost what it had acknowledged: its log ends at entry %d, but it had stored all entries up to %d in term %d; this master sends it no more messages: %s",
 			id, r.LastLog, least, q.Term, CureForgotten(id)))
@@ -84,13 +84,13 @@ func (a *acknowledged) answered(id raft.ServerID, least uint64, q *raft.AppendEn
 	if r.Success {
 		upTo = q.PrevLogEntry + uint64(len(q.Entries))
 	}
-	a.took(id, q.Term, upTo)
+	a.stored(id, q.Term, upTo)
 	return nil
 }
 
-// took records an answer of a follower that has stored all entries up to an
+// stored records an answer of a follower that has stored all entries up to an
 // index.
-func (a *acknowledged) took(id raft.ServerID, term, index uint64) {
+func (a *acknowledged) stored(id raft.ServerID, term, index uint64) {
 	if a == nil {
 		return
 	}

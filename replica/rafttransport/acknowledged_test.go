@@ -104,7 +104,7 @@ func TestForgetfulFollowerIsTold(t *testing.T) {
 	if send("r2/a", 3, 0, 0) == nil {
 		t.Fatal("it is not found out")
 	}
-	to.acks.took("r2/a", 3, 20)
+	to.acks.stored("r2/a", 3, 20)
 	known := to.acks.by("r2/a", 3)
 	if err := known.Forgotten(20, 3); !known.Lost || err == nil || !strings.Contains(err.Error(), "was found to end before") {
 		t.Errorf("%+v, of one that is up to entry 20: %v", known, err)

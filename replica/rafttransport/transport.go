@@ -180,7 +180,7 @@ func (t Transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, 
 	}
 	err := t.Wire.InstallSnapshot(id, target, q, r, data)
 	if err == nil && r.Success && r.Term == q.Term {
-		t.acks.took(id, q.Term, q.LastLogIndex)
+		t.acks.stored(id, q.Term, q.LastLogIndex)
 	}
 	if t.opts.Sent != nil {
 		t.opts.Sent(id, err)

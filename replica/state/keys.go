@@ -223,7 +223,7 @@ func (op *ChangeKeys) try(e *editor) Result {
 	all := func() bool {
 		left := keyRoom{keys: MaxDeleted, bytes: MaxResults}
 		for i := range op.Steps {
-			keys, why := op.Steps[i].take(e, &left)
+			keys, why := op.Steps[i].apply(e, &left)
 			if why != 0 {
 				k, _ := e.Key(op.Steps[i].Path)
 				r.Failures = append(r.Failures, KeyFailure{Step: i, Why: why, Revision: k.revision(), Session: k.Session})
@@ -244,8 +244,8 @@ func (op *ChangeKeys) try(e *editor) Result {
 	return r
 }
 
-// take executes a step. It changes nothing if it returns why the step failed.
-func (k *KeyStep) take(e *editor, left *keyRoom) (keys []Key, why Verdict) {
+// apply executes a step. It changes nothing if it returns why the step failed.
+func (k *KeyStep) apply(e *editor, left *keyRoom) (keys []Key, why Verdict) {
 	now, there := e.Key(k.Path)
 	switch k.Verb {
 	case KeySet:

@@ -113,8 +113,8 @@ func parseArgs(words []string) *args {
 	return a
 }
 
-// take removes and returns the first plain word that is wanted.
-func (a *args) take(wanted func(word string) bool) string {
+// pop removes and returns the first plain word that is wanted.
+func (a *args) pop(wanted func(word string) bool) string {
 	i := slices.IndexFunc(a.plain, wanted)
 	if i < 0 {
 		return ""
@@ -124,14 +124,14 @@ func (a *args) take(wanted func(word string) bool) string {
 	return word
 }
 
-func (a *args) word() string { return a.take(func(string) bool { return true }) }
+func (a *args) word() string { return a.pop(func(string) bool { return true }) }
 
 func (a *args) path() string {
-	return a.take(func(word string) bool { return strings.HasPrefix(word, "/") })
+	return a.pop(func(word string) bool { return strings.HasPrefix(word, "/") })
 }
 
 func (a *args) flag(name string) bool {
-	return a.take(func(word string) bool { return word == name }) != ""
+	return a.pop(func(word string) bool { return word == name }) != ""
 }
 
 func (a *args) bytes(name string) []byte {

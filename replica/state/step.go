@@ -13,7 +13,7 @@ type Step interface {
 	// relies.
 	sound(op *Transaction) bool
 	// take executes the step for a session, or returns why it cannot.
-	take(e *editor, session string) (StepResult, *Failure)
+	apply(e *editor, session string) (StepResult, *Failure)
 	size() int
 }
 
@@ -71,7 +71,7 @@ func (w *Write) sound(op *Transaction) bool {
 		(w.Owner != OwnedBy || op.Session != "") && (!w.Sequential || w.When == Always) && (w.CheckedFor == "" || w.Sequential)
 }
 
-func (w *Write) take(e *editor, session string) (StepResult, *Failure) {
+func (w *Write) apply(e *editor, session string) (StepResult, *Failure) {
 	path := w.Path
 	if w.Sequential {
 		path += sequenceName(e.Revision + 1)
@@ -154,7 +154,7 @@ func (d *Delete) sound(*Transaction) bool {
 	return d.Path != "" && plain(d.Path) && (d.When == Always || d.When == IfRevision)
 }
 
-func (d *Delete) take(e *editor, _ string) (StepResult, *Failure) {
+func (d *Delete) apply(e *editor, _ string) (StepResult, *Failure) {
 	f, there := e.File(d.Path)
 	if failure := d.When.fails(f, d.Revision); failure != nil {
 		return StepResult{}, failure
@@ -181,7 +181,7 @@ func (d *DeleteBelow) sound(*Transaction) bool {
 	return len(d.Prefix) > 1 && strings.HasSuffix(d.Prefix, "/") && plain(d.Prefix)
 }
 
-func (d *DeleteBelow) take(e *editor, _ string) (StepResult, *Failure) {
+func (d *DeleteBelow) apply(e *editor, _ string) (StepResult, *Failure) {
 	var all []*File
 	for f := range e.Files(d.Prefix, "") {
 		if all = append(all, f); len(all) > MaxDeleted {
@@ -204,7 +204,7 @@ type Get struct {
 func (g *Get) size() int               { return 16 + len(g.Path) }
 func (g *Get) sound(*Transaction) bool { return plain(g.Path) }
 
-func (g *Get) take(e *editor, _ string) (StepResult, *Failure) {
+func (g *Get) apply(e *editor, _ string) (StepResult, *Failure) {
 	f, _ := e.File(g.Path)
 	return StepResult{File: f}, nil
 }
@@ -228,7 +228,7 @@ func (t *Take) sound(op *Transaction) bool {
 	return op.Session != "" && t.acquire(op.Session).wellFormed()
 }
 
-func (t *Take) take(e *editor, session string) (StepResult, *Failure) {
+func (t *Take) apply(e *editor, session string) (StepResult, *Failure) {
 	op := t.acquire(session)
 	found, changes := op.would(e.State)
 	if changes {
@@ -252,7 +252,7 @@ func (f *Free) size() int { return 32 + len(f.Path) + len(f.Handle) }
 
 func (f *Free) sound(op *Transaction) bool { return op.Session != "" && plain(f.Path) }
 
-func (f *Free) take(e *editor, session string) (StepResult, *Failure) {
+func (f *Free) apply(e *editor, session string) (StepResult, *Failure) {
 	op := &Release{Session: session, Path: f.Path, Handle: f.Handle, Token: f.Token}
 	_, changes := op.would(e.State)
 	if changes {

@@ -146,7 +146,7 @@ func (op *Transaction) execute(e *editor) TransactionResult {
 	}
 	e.attemptAll(branch, func() bool {
 		for i, step := range branch {
-			done, failure := step.take(e, op.Session)
+			done, failure := step.apply(e, op.Session)
 			if failure != nil {
 				failure.Step = i
 				r.Verdict, r.Steps, r.Failure = Failed, nil, failure

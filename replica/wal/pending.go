@@ -11,9 +11,9 @@ import (
 // store, each in the order of their writes. It is safe for concurrent use.
 type pending struct {
 	mu       sync.RWMutex // guards what follows
-	taken    []*raft.Log
+	current  []*raft.Log
 	flushing []*raft.Log
-	latest   map[uint64]*raft.Log // the latest entry at each index, of taken and flushing
+	latest   map[uint64]*raft.Log // the latest entry at each index, of current and flushing
 }
 
 // add copies the entries, because the library may change its own.
@@ -25,7 +25,7 @@ func (p *pending) add(logs []*raft.Log) {
 	}
 	for _, l := range logs {
 		own := *l
-		p.taken = append(p.taken, &own)
+		p.current = append(p.current, &own)
 		p.latest[l.Index] = &own
 	}
 }
@@ -44,14 +44,14 @@ func (p *pending) get(index uint64, l *raft.Log) bool {
 func (p *pending) fresh() []*raft.Log {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.taken
+	return p.current
 }
 
 // rotate marks the fresh entries as under way to the store, and returns them.
 func (p *pending) rotate() []*raft.Log {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.flushing, p.taken = p.taken, nil
+	p.flushing, p.current = p.current, nil
 	return p.flushing
 }
 

@@ -114,9 +114,9 @@ func (m *Model) early(op state.Operation) bool {
 	return false
 }
 
-// takenID reports whether a token is to be added under the id of another one. A
+// usedID reports whether a token is to be added under the id of another one. A
 // master never proposes that.
-func (m *Model) takenID(op state.Operation) bool {
+func (m *Model) usedID(op state.Operation) bool {
 	var t *state.Token
 	switch op := op.(type) {
 	case *state.AddToken:

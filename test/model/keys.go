@@ -85,7 +85,7 @@ func (m *Model) keyStep(k *state.KeyStep) ([]state.Key, state.Verdict) {
 		if owner := m.Session(k.Session).Principal; m.caller != "" && owner != "" && owner != m.caller {
 			why = state.Forced
 		}
-		m.takeBack(own, why)
+		m.endHold(own, why)
 		m.writeKey(k, locks, true)
 		m.handOn(k.Path)
 		return one(), 0
@@ -157,7 +157,7 @@ func (m *Model) deleteKey(f *state.File) {
 	m.deleteFile(f, state.Deleted)
 	for _, h := range m.Lock(f.Path).Holders {
 		if h.Key != 0 {
-			m.takeBack(h, state.Forced)
+			m.endHold(h, state.Forced)
 			m.lose(h, state.LostByTransaction)
 			m.handOn(f.Path)
 			return

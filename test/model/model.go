@@ -146,7 +146,7 @@ func (m *Model) number() uint64 {
 // senseless reports whether an operation is refused regardless of the state of
 // locks and live sessions.
 func (m *Model) senseless(op state.Operation) bool {
-	if m.early(op) || m.takenID(op) {
+	if m.early(op) || m.usedID(op) {
 		return true
 	}
 	switch op := op.(type) {
@@ -551,12 +551,12 @@ func (m *Model) handOn(path string) {
 }
 
 func (m *Model) dropHold(h *state.Hold, why state.Reason) {
-	m.takeBack(h, why)
+	m.endHold(h, why)
 	m.endKey(h, why)
 }
 
-// takeBack ends a hold and leaves the file.
-func (m *Model) takeBack(h *state.Hold, why state.Reason) {
+// endHold ends a hold and leaves the file.
+func (m *Model) endHold(h *state.Hold, why state.Reason) {
 	l := m.Lock(h.Path)
 	l.Holders = slices.DeleteFunc(slices.Clone(l.Holders), func(o *state.Hold) bool { return o == h })
 	m.emit(state.Released{Revision: m.number(), Hold: h, Reason: why, Ending: m.ending()})

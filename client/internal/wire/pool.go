@@ -77,7 +77,7 @@ func (p *Pool) Do(ctx context.Context, q *Request, buf *bytes.Buffer, most int64
 	}
 	deadline := time.Now().Add(q.Within)
 	q.watchdog = NewWatchdog(q.Hedger, q.Patience)
-	c, dialled := p.take(q.Addr), false
+	c, dialled := p.idleConn(q.Addr), false
 	for {
 		if c == nil {
 			var err error
@@ -160,8 +160,8 @@ func ended(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-// take returns an idle connection that is still open, or nil.
-func (p *Pool) take(addr string) *conn {
+// idleConn returns an idle connection that is still open, or nil.
+func (p *Pool) idleConn(addr string) *conn {
 	for {
 		c := p.pop(addr)
 		if c == nil || c.open() {

@@ -60,8 +60,8 @@ func hedged(t *testing.T, ctx context.Context, over kind, s *hedger, body string
 // swallow reads until the other side stops writing.
 func swallow(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// takeLate waits a second, then reads the whole request and answers it.
-func takeLate(c net.Conn) {
+// readLate waits a second, then reads the whole request and answers it.
+func readLate(c net.Conn) {
 	time.Sleep(time.Second)
 	q, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {
@@ -104,7 +104,7 @@ func TestPatience(t *testing.T) {
 		"never":                  {0, swallow, []time.Duration{300 * ms}, 10_000 * ms, ErrLate},
 		"never, called again":    {6000 * ms, swallow, []time.Duration{300 * ms, 6300 * ms}, 10_000 * ms, ErrLate},
 		"does not take the body": {0, func(c net.Conn) { time.Sleep(time.Second); after(0)(c) }, []time.Duration{300 * ms}, 1000 * ms, nil},
-		"takes the body late":    {0, takeLate, []time.Duration{300 * ms}, 1000 * ms, nil},
+		"takes the body late":    {0, readLate, []time.Duration{300 * ms}, 1000 * ms, nil},
 	} {
 		for over, dial := range bubbleKinds {
 			t.Run(name+", "+over, func(t *testing.T) {

@@ -370,15 +370,15 @@ func (t *Table) Replace(ctx context.Context, o Office, req *lockapi.ReplaceMembe
 		return err
 	}
 	return t.exclusively(ctx, o, func(ctx context.Context) error {
-		return t.takeIn(ctx, seen, seen.members[old].Member, req.Directory)
+		return t.admit(ctx, seen, seen.members[old].Member, req.Directory)
 	})
 }
 
-// takeIn makes the new directory a nonvoter, and then removes an earlier
+// admit makes the new directory a nonvoter, and then removes an earlier
 // nonvoter that was to have the same place. The new one is added first, so that
 // the configuration always has the name: otherwise the cell would forget the
 // member.
-func (t *Table) takeIn(ctx context.Context, seen View, as membership.Member, directory string) error {
+func (t *Table) admit(ctx context.Context, seen View, as membership.Member, directory string) error {
 	if err := t.change(ctx, seen.index, membership.AddNonvoter, membership.MemberStatus{Member: as, Directory: directory}); err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (t *Table) replaceGone(ctx context.Context, o Office, a *Contact, seen View
 	m := seen.members[old]
 	t.opts.Logger.Warn().Str("member", m.ID).Str("lost", m.Directory).Str("directory", directory).
 		Dur("unheard_ms", a.of(m.ID, seen)).Msg("auto-replace: a new directory replaces one that is gone")
-	return t.quietly(ctx, o, func(ctx context.Context) error { return t.takeIn(ctx, seen, m.Member, directory) }) == nil
+	return t.quietly(ctx, o, func(ctx context.Context) error { return t.admit(ctx, seen, m.Member, directory) }) == nil
 }
 
 // autoReplacePace returns the interval between polls for members that are gone.

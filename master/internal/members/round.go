@@ -61,16 +61,16 @@ func (t *Table) Round(ctx context.Context, o Office, contact *Contact) time.Dura
 		if !toVote {
 			return t.autoReplacePace()
 		}
-		if t.quietly(ctx, o, func(ctx context.Context) error { return t.takeStep(ctx, seen) }) != nil {
+		if t.quietly(ctx, o, func(ctx context.Context) error { return t.advance(ctx, seen) }) != nil {
 			return pace
 		}
 	}
 }
 
-// takeStep takes the next step towards a vote, exclusively. It reads behind a
+// advance takes the next step towards a vote, exclusively. It reads behind a
 // barrier whether the member is to have one: an earlier call may have decided
 // otherwise and ended with an unknown outcome. Its entry is applied then.
-func (t *Table) takeStep(ctx context.Context, seen View) error {
+func (t *Table) advance(ctx context.Context, seen View) error {
 	if err := t.opts.Barrier(ctx); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (l *Ledger) Transaction(op *state.Transaction, principal string) (Reservati
 	if r.cost.Files > 0 {
 		r.writer = l.owner(principal)
 	}
-	takes(s, op, &r.cost, &need.more)
+	takeSums(s, op, &r.cost, &need.more)
 	if op.Key == "" {
 		return l.reserve(s, r, &need)
 	}
@@ -103,8 +103,8 @@ func larger(a, b Sums) Sums {
 	return Sums{Files: max(a.Files, b.Files), Content: max(a.Content, b.Content), Bytes: max(a.Bytes, b.Bytes)}
 }
 
-// takes adds the locks that a transaction may take.
-func takes(s *state.State, op *state.Transaction, cost, more *Sums) {
+// takeSums adds the locks that a transaction may take.
+func takeSums(s *state.State, op *state.Transaction, cost, more *Sums) {
 	type lock struct{ path, handle string }
 	var seen map[lock]bool
 	for _, branch := range [2][]state.Step{op.Then, op.Else} {

@@ -45,13 +45,13 @@ func (k *keeper) keep() {
 		}
 		m := k.w.machines[k.rng.IntN(len(k.w.machines))]
 		if p := m.process; p != nil && p.master != nil {
-			k.take(p)
+			k.backup(p)
 		}
 	}
 }
 
-// take takes a backup at one replica, either linearizable or of its own state.
-func (k *keeper) take(p *process) {
+// backup reads a backup at one replica, either linearizable or of its own state.
+func (k *keeper) backup(p *process) {
 	j, own := k.w.oracle, k.rng.IntN(4) == 0
 	floor := j.floor()
 	p.awake()

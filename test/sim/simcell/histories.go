@@ -33,9 +33,9 @@ type cause struct {
 	silentMS   int64
 }
 
-// take adds the causes of an entry's changes. It is called after revisions has
+// add adds the causes of an entry's changes. It is called after revisions has
 // the entry.
-func (c *causes) take(before, after *state.State, out state.Outcome) {
+func (c *causes) add(before, after *state.State, out state.Outcome) {
 	if c == nil {
 		return
 	}

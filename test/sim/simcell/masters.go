@@ -182,7 +182,7 @@ func (w *world) campaign(m *machine) {
 	if p == nil || p.replica == nil {
 		return
 	}
-	go p.wire.take(raft.RPC{
+	go p.wire.receive(raft.RPC{
 		Command:  &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}},
 		RespChan: make(chan raft.RPCResponse, 1),
 	})

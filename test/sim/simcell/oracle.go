@@ -197,9 +197,9 @@ func (o *oracle) replay(p *process) bool {
 	o.quotasKept(before, after, out)
 	o.transition(before, after, batch, out)
 	o.tabled(before, after)
-	o.revisions.take(after, out)
+	o.revisions.add(after, out)
 	o.revisions.endedAsCalled(index, batch, out)
-	o.causes.take(before, after, out)
+	o.causes.add(before, after, out)
 	o.denials(place{index, l.Term}, batch, out)
 	return !o.w.failed()
 }

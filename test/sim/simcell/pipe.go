@@ -146,7 +146,7 @@ func (p *pipe) deliver() {
 		w.trace.mark(to, f.q.PrevLogEntry)
 		w.oracle.look()
 		q, got := *f.q, make(chan raft.RPCResponse, 1)
-		if !p.receiver.believes(p.t.p) || !p.receiver.wire.take(raft.RPC{Command: &q, RespChan: got}) {
+		if !p.receiver.believes(p.t.p) || !p.receiver.wire.receive(raft.RPC{Command: &q, RespChan: got}) {
 			p.hangUp()
 			return
 		}

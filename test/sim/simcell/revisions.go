@@ -44,8 +44,8 @@ func newRevisions(w *world) *revisions {
 // revision returns the present one.
 func (y *revisions) revision() uint64 { return uint64(len(y.events) - 1) }
 
-// take adds the changes of an entry.
-func (y *revisions) take(after *state.State, out state.Outcome) {
+// add adds the changes of an entry.
+func (y *revisions) add(after *state.State, out state.Outcome) {
 	y.touched = nil
 	y.answered(after.Index, out.Changes)
 	for _, c := range out.Changes {

@@ -121,7 +121,7 @@ func (t *wire) carry(server string, q any, data []byte, answer chan<- raft.RPCRe
 	if data != nil {
 		rpc.Reader = bytes.NewReader(data)
 	}
-	if !receiver.wire.take(rpc) {
+	if !receiver.wire.receive(rpc) {
 		return
 	}
 	select {
@@ -164,8 +164,8 @@ func (t *wire) dial(to string) (*process, error) {
 	}
 }
 
-// take hands a message to Raft.
-func (t *wire) take(rpc raft.RPC) bool {
+// receive hands a message to Raft.
+func (t *wire) receive(rpc raft.RPC) bool {
 	t.p.awake()
 	if q, ok := rpc.Command.(*raft.AppendEntriesRequest); ok && t.heartbeat != nil && isHeartbeat(q) {
 		t.heartbeat(rpc)

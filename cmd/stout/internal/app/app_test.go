@@ -94,12 +94,12 @@ func TestAwaitReturnsWhatCameWithTheSignal(t *testing.T) {
 // fails takes so many writes, and no more.
 type fails struct {
 	bytes.Buffer
-	takes int
-	err   error
+	accepts int
+	err     error
 }
 
 func (f *fails) Write(p []byte) (int, error) {
-	if f.takes--; f.takes < 0 {
+	if f.accepts--; f.accepts < 0 {
 		return 0, f.err
 	}
 	return f.Buffer.Write(p)
@@ -112,7 +112,7 @@ func TestAnswersEndTheRun(t *testing.T) {
 		syscall.ENOSPC: {Code: exit.NotWritten, Message: "the answer is incomplete: no space left on device"},
 		&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}: {Code: 141, Unread: true},
 	} {
-		to := &fails{takes: 3, err: why}
+		to := &fails{accepts: 3, err: why}
 		ctx, end := context.WithCancelCause(t.Context())
 		said := ui.NewNotices(to)
 		a := &App{Streams: ui.Streams{Notices: said, Answers: ui.NewAnswers(to, said, end)}}
@@ -124,7 +124,7 @@ func TestAnswersEndTheRun(t *testing.T) {
 			t.Fatal("it ends too early")
 		}
 		a.UI.Printf("four\n")
-		to.takes = 1
+		to.accepts = 1
 		if err := a.UI.Object(5); !errors.Is(err, why) {
 			t.Errorf("written after a gap: %v", err)
 		}

@@ -113,14 +113,14 @@ func (a *holder) obtain(ctx context.Context, f lockFlags, w *waitWatch) (*heldLo
 		return nil, err
 	}
 	w.session.Store(session)
-	opts, take := f.options(), session.Lock
+	opts, lock := f.options(), session.Lock
 	switch {
 	case f.try:
-		ctx, take = bounded, session.TryLock
+		ctx, lock = bounded, session.TryLock
 	case f.waits:
 		opts = append(opts, client.Wait(max(bound-time.Since(began), time.Millisecond)))
 	}
-	held, err := take(ctx, f.paths[0], opts...)
+	held, err := lock(ctx, f.paths[0], opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (a *holder) serve(ctx context.Context, h *heldLock, signals <-chan os.Signa
 		var result child.Result
 		result, err = a.RunCommand(child.Command{
 			Args: h.flags.command, Env: a.environment(h),
-			Margins: h.flags.margins, Revoked: h.taken(ctx), Signals: signals,
+			Margins: h.flags.margins, Revoked: h.revoked(ctx), Signals: signals,
 		}, h, h.describe)
 		lost = result.Lost
 	} else {
@@ -145,8 +145,8 @@ type heldLock struct {
 // client.ErrJeopardy if the lease was not renewed in time.
 func (h *heldLock) why() error { return cmp.Or(h.Err(), client.ErrJeopardy) }
 
-// isTaken reports whether the cell has ended the hold while its lease ran.
-func (h *heldLock) isTaken() bool {
+// isRevoked reports whether the cell has ended the hold while its lease ran.
+func (h *heldLock) isRevoked() bool {
 	err := h.Err()
 	return errors.Is(err, client.ErrLockLost) || errors.Is(err, client.ErrSessionExpired)
 }
@@ -154,7 +154,7 @@ func (h *heldLock) isTaken() bool {
 // Remaining returns the time left of the lease. It is endless for a hold that was
 // taken away: the revocation ends the command.
 func (h *heldLock) Remaining() time.Duration {
-	if h.isTaken() {
+	if h.isRevoked() {
 		return math.MaxInt64
 	}
 	return h.Held.Remaining()
@@ -163,19 +163,19 @@ func (h *heldLock) Remaining() time.Duration {
 // Done returns nil: the end of the lease shows in Remaining.
 func (h *heldLock) Done() <-chan struct{} { return nil }
 
-// taken returns a channel that is closed when the hold is taken away.
-func (h *heldLock) taken(ctx context.Context) <-chan struct{} {
-	taken := make(chan struct{})
+// revoked returns a channel that is closed when the hold is taken away.
+func (h *heldLock) revoked(ctx context.Context) <-chan struct{} {
+	revoked := make(chan struct{})
 	go func() {
 		select {
 		case <-h.Held.Done():
-			if h.isTaken() {
-				close(taken)
+			if h.isRevoked() {
+				close(revoked)
 			}
 		case <-ctx.Done():
 		}
 	}()
-	return taken
+	return revoked
 }
 
 // describe turns an event of the running command into a message.

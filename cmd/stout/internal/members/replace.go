@@ -89,7 +89,7 @@ func (c *replaceMember) run(ctx context.Context, args []string) error {
 	r.inPlaceOf, r.unvoting = latest(list, r.id), old.Suffrage != lockapi.SuffrageVoter
 	switch voter, next := places(list, r.id); {
 	case voter != nil && voter.Directory == r.directory && next != nil:
-		err = c.takeBack(ctx, r, *next)
+		err = c.cancel(ctx, r, *next)
 	case voter != nil && voter.Directory == r.directory:
 		c.UI.Note("directory %s already belongs to member %s: nothing to do", r.directory, format.Clean(r.id))
 		return c.replaced(r, list)
@@ -140,10 +140,10 @@ func (c *replaceMember) presentDirectory(ctx context.Context, m *lockapi.Member)
 	return own.Directory, nil
 }
 
-// takeBack cancels a replacement. Without an explicit directory it refuses: the
+// cancel ends a replacement. Without an explicit directory it refuses: the
 // caller may only have repeated a command before the replica got its new
 // directory.
-func (c *replaceMember) takeBack(ctx context.Context, r replacement, next lockapi.Member) error {
+func (c *replaceMember) cancel(ctx context.Context, r replacement, next lockapi.Member) error {
 	if !r.named {
 		return exit.Errorf(exit.Failed, "%s still runs with its current directory %s; the pending directory %s is not there yet",
 			format.Clean(r.id), r.directory, format.Clean(next.Directory)).

@@ -101,7 +101,7 @@ func TestReplaceTellsWhatItWaitsFor(t *testing.T) {
 func TestNothingIsTakenBackUnnamed(t *testing.T) {
 	var a app.App
 	a.Options.Yes = true
-	err := (&replaceMember{members: &members{&a}}).takeBack(t.Context(), replacement{id: "r1", directory: "0123456789abcdef"}, lockapi.Member{Directory: "00c0ffee00c0ffee"})
+	err := (&replaceMember{members: &members{&a}}).cancel(t.Context(), replacement{id: "r1", directory: "0123456789abcdef"}, lockapi.Member{Directory: "00c0ffee00c0ffee"})
 	f, ok := errors.AsType[*exit.Failure](err)
 	if !ok || f.Code != exit.Failed || !strings.Contains(f.Message, "pending directory 00c0ffee00c0ffee") ||
 		!slices.ContainsFunc(f.Hints, func(h string) bool {

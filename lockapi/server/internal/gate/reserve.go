@@ -26,7 +26,7 @@ type Reserve struct {
 
 	mu      sync.Mutex
 	guests  []*guest // in order of arrival
-	taken   uint64
+	spared  uint64
 	dropped uint64
 }
 
@@ -63,7 +63,7 @@ func (p *Reserve) admit(c net.Conn) {
 		_ = c.Close()
 		return
 	}
-	p.server.Take(g)
+	p.server.ServeConn(g)
 }
 
 // join adds g if there is a free place or another guest can be closed.
@@ -79,7 +79,7 @@ func (p *Reserve) join(g *guest) bool {
 		_ = p.guests[i].Conn.Close() // its goroutine gets an error
 		p.guests = slices.Delete(p.guests, i, i+1)
 	}
-	p.taken++
+	p.spared++
 	p.guests = append(p.guests, g)
 	return true
 }
@@ -139,10 +139,10 @@ func (g *guest) seat() *conn {
 
 // Counts returns how many connections became spare ones, and how many of them
 // were closed for others or at once.
-func (p *Reserve) Counts() (taken, dropped uint64) {
+func (p *Reserve) Counts() (spared, dropped uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.taken, p.dropped
+	return p.spared, p.dropped
 }
 
 // makesWay chooses the guest to close for a newcomer when all places are taken.

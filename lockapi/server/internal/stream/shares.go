@@ -27,9 +27,9 @@ type share struct {
 	since time.Time
 }
 
-// take takes room for n bytes, or returns false. It cuts off slow streams if
+// reserve finds room for n bytes, or returns false. It cuts off slow streams if
 // that makes room. The caller leaves when the bytes are sent.
-func (s *shares) take(c net.Conn, n int) (leave func(), ok bool) {
+func (s *shares) reserve(c net.Conn, n int) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.used+n > s.most {

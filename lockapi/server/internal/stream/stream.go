@@ -100,7 +100,7 @@ func (s *stream) deliver() error {
 		rest bool
 		err  error
 	)
-	s.turns.take(func() (busy bool) {
+	s.turns.run(func() (busy bool) {
 		out, busy, err = s.read()
 		if n := out.Len(); n > 0 && n <= fewBytes && s.now != nil {
 			rest = s.sendNow(out.Bytes())
@@ -181,8 +181,8 @@ func (s *stream) event(id uint64, name string, data any) error {
 // that have taken longest are cut off for the others.
 func (s *stream) push(out *bytes.Buffer) error {
 	if n := out.Len(); n > fewBytes {
-		leave, ok := s.bytes.take(s.Conn, n)
-		for ; !ok; leave, ok = s.bytes.take(s.Conn, n) {
+		leave, ok := s.bytes.reserve(s.Conn, n)
+		for ; !ok; leave, ok = s.bytes.reserve(s.Conn, n) {
 			select {
 			case <-time.After(roomRecheck):
 			case <-s.Stopping:

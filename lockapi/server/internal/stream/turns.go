@@ -32,9 +32,9 @@ func newTurns(n int) turns {
 	return all
 }
 
-// take calls do in a turn. do reports whether the cell has changed further since
+// run calls do in a turn. do reports whether the cell has changed further since
 // the event.
-func (all turns) take(do func() (busy bool)) {
+func (all turns) run(do func() (busy bool)) {
 	t, busy := <-all, false
 	defer func(began time.Time) {
 		t.work += time.Since(began)

@@ -13,7 +13,7 @@ func TestTurnsRest(t *testing.T) {
 		turns := newTurns(1)
 		use := func(work time.Duration, busy bool) time.Duration {
 			var ended time.Time
-			turns.take(func() bool {
+			turns.run(func() bool {
 				time.Sleep(work)
 				ended = time.Now()
 				return busy

@@ -21,7 +21,7 @@ func (c *conn) body(r *http.Request, most int64) ([]byte, error) {
 		return nil, &http.MaxBytesError{Limit: most}
 	case n >= 0 && n <= int64(len(c.in)):
 		text := bytes.Clone(c.in[:n])
-		c.take(int(n))
+		c.consume(int(n))
 		return text, nil
 	default:
 		return c.restOfBody(n, most)
@@ -102,7 +102,7 @@ type rest struct {
 func (r *rest) Read(p []byte) (int, error) {
 	if len(r.in) > 0 {
 		n := copy(p, r.in)
-		r.take(n)
+		r.consume(n)
 		return n, nil
 	}
 	if err := r.arm(r.until); err != nil {
@@ -134,9 +134,9 @@ type Body struct {
 	read int
 }
 
-// Take returns the whole body. The handler may keep it, but must not change it:
+// Detach returns the whole body. The handler may keep it, but must not change it:
 // a parked call is served from it again.
-func (b *Body) Take() []byte {
+func (b *Body) Detach() []byte {
 	text := b.text[b.read:]
 	b.text, b.read = nil, 0
 	return text

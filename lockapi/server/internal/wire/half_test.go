@@ -61,7 +61,7 @@ func newCrowd(t *testing.T, most int) crowd {
 // send opens a connection and sends the text.
 func (s crowd) send(text string) net.Conn {
 	ours, theirs := net.Pipe()
-	s.Take(theirs)
+	s.ServeConn(theirs)
 	if _, err := io.WriteString(ours, text); err != nil {
 		s.t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestHalfSentIsCountedRight(t *testing.T) {
 			callers.Go(func() {
 				for range 20 {
 					ours, theirs := net.Pipe()
-					s.Take(theirs)
+					s.ServeConn(theirs)
 					_ = ours.SetWriteDeadline(time.Now().Add(time.Duration(rand.IntN(90)) * time.Second))
 					text := texts[rand.IntN(len(texts))]
 					for len(text) > 0 {

@@ -19,8 +19,8 @@ func (c *conn) release() {
 	}
 }
 
-// take consumes n bytes of the input.
-func (c *conn) take(n int) {
+// consume removes n bytes from the input.
+func (c *conn) consume(n int) {
 	if c.in = c.in[n:]; len(c.in) == 0 {
 		c.release()
 	}

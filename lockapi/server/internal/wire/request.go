@@ -68,7 +68,7 @@ func (c *conn) skipLineEnds() {
 		n++
 	}
 	if n > 0 {
-		c.take(n)
+		c.consume(n)
 	}
 }
 
@@ -86,7 +86,7 @@ func (c *conn) head() (string, *refusal) {
 		return "", c.longHead()
 	}
 	head := string(c.in[:n])
-	c.take(n)
+	c.consume(n)
 	return head, nil
 }
 

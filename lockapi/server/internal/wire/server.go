@@ -92,7 +92,7 @@ func (s *Server) Serve(l net.Listener) error {
 		c, err := l.Accept()
 		if err == nil {
 			pause = 0
-			s.Take(c)
+			s.ServeConn(c)
 			continue
 		}
 		if s.closing.Load() {
@@ -120,8 +120,8 @@ func (s *Server) add(l net.Listener) bool {
 	return true
 }
 
-// Take answers the requests of one connection, as Serve does for accepted ones. It does not block.
-func (s *Server) Take(nc net.Conn) {
+// ServeConn answers the requests of one connection, as Serve does for accepted ones. It does not block.
+func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
 	if s.closing.Load() {
