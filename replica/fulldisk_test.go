@@ -13,12 +13,12 @@ import (
 // fullVotes stores a limited number of terms.
 type fullVotes struct {
 	raft.StableStore
-	takes int
+	accepts int
 }
 
 func (v *fullVotes) SetUint64(key []byte, n uint64) error {
 	if string(key) == raftstore.KeyTerm {
-		if v.takes--; v.takes < 0 {
+		if v.accepts--; v.accepts < 0 {
 			return errDisk
 		}
 	}

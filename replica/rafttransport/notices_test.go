@@ -31,8 +31,8 @@ func (f *followers) AppendEntries(id raft.ServerID, _ raft.ServerAddress, q *raf
 	return f.answer(q, r)
 }
 
-// taken returns the messages that have arrived since its last call.
-func (f *followers) taken() (came []string) {
+// arrived returns the messages that have arrived since its last call.
+func (f *followers) arrived() (came []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	came, f.came = f.came, nil
@@ -80,7 +80,7 @@ func (l *leader) send(t *testing.T, id string, prev uint64, entries int, committ
 		q.Entries = append(q.Entries, &raft.Log{Index: prev + 1 + uint64(i), Term: 3})
 	}
 	_ = l.AppendEntries(raft.ServerID(id), raft.ServerAddress(id), q, &raft.AppendEntriesResponse{})
-	l.followers.taken()
+	l.followers.arrived()
 }
 
 // apply applies up to an entry, and returns the messages that follow from it.
@@ -91,7 +91,7 @@ func (l *leader) apply(upTo uint64) []string {
 	default:
 	}
 	time.Sleep(time.Second)
-	return l.followers.taken()
+	return l.followers.arrived()
 }
 
 func wantMessages(t *testing.T, got []string, want ...string) {
@@ -184,12 +184,12 @@ func TestNoticesForTheSlower(t *testing.T) {
 		l.applied.Store(8)
 		l.advanced <- struct{}{}
 		time.Sleep(time.Second)
-		l.followers.taken()
+		l.followers.arrived()
 		l.send(t, "r3", 7, 1, 7)
 		time.Sleep(2 * noticeAfter)
 		synctest.Wait()
 		want := []string{"r3: 3 of term 3, 0 entries behind 8 of term 3, 8 committed"}
-		if got := l.followers.taken(); !slices.Equal(got, want) {
+		if got := l.followers.arrived(); !slices.Equal(got, want) {
 			t.Errorf("sent was %q, want %q", got, want)
 		}
 	})

@@ -39,7 +39,7 @@ func (p ports) String() string {
 // founded with; else the wanted ones (0: any); else the default ones or the
 // next free range. taken reports whether a port is in use. The choice is
 // written to dir and holds from then on.
-func choosePorts(dir string, wanted int, taken func(port int) bool) (ports, error) {
+func choosePorts(dir string, wanted int, inUse func(port int) bool) (ports, error) {
 	kept, err := readPorts(dir)
 	switch {
 	case err != nil:
@@ -47,41 +47,41 @@ func choosePorts(dir string, wanted int, taken func(port int) bool) (ports, erro
 	case kept.API != 0 && wanted != 0 && wanted != kept.API:
 		return ports{}, fmt.Errorf("--port %d: the cell in %s was founded on ports %s and keeps them; omit --port, or create another cell with --data DIR", wanted, relative(dir), kept)
 	case kept.API != 0:
-		if port := firstTaken(kept, taken); port != 0 {
+		if port := firstInUse(kept, inUse); port != 0 {
 			return ports{}, fmt.Errorf("port %d is taken, and the cell in %s keeps the ports that it was founded on (%s): stop the process that listens there (`lsof -i :%d` shows it), or run another cell beside this one: make run ARGS=\"--data .stout2\"", port, relative(dir), kept, port)
 		}
 		return kept, nil
 	}
-	chosen, err := newPorts(wanted, taken)
+	chosen, err := newPorts(wanted, inUse)
 	if err != nil {
 		return ports{}, err
 	}
 	return chosen, writePorts(dir, chosen)
 }
 
-func newPorts(wanted int, taken func(port int) bool) (ports, error) {
+func newPorts(wanted int, inUse func(port int) bool) (ports, error) {
 	if wanted != 0 {
 		if most := 65535 - raftBehind - size; wanted < 1024 || wanted > most {
 			return ports{}, fmt.Errorf("--port %d: want a port within 1024..%d", wanted, most)
 		}
-		if port := firstTaken(at(wanted), taken); port != 0 {
+		if port := firstInUse(at(wanted), inUse); port != 0 {
 			return ports{}, fmt.Errorf("--port %d: port %d is taken (ports %s are needed)", wanted, port, at(wanted))
 		}
 		return at(wanted), nil
 	}
 	for i := range tries {
-		if p := at(firstPort + i*nextPorts); firstTaken(p, taken) == 0 {
+		if p := at(firstPort + i*nextPorts); firstInUse(p, inUse) == 0 {
 			return p, nil
 		}
 	}
 	return ports{}, fmt.Errorf("no free ports between %d and %d; choose others, for example: make run ARGS=\"--port 12000\"", firstPort, firstPort+tries*nextPorts)
 }
 
-// firstTaken returns the first port of p that is in use, or 0.
-func firstTaken(p ports, taken func(port int) bool) int {
+// firstInUse returns the first port of p that is in use, or 0.
+func firstInUse(p ports, inUse func(port int) bool) int {
 	for i := range size {
 		for _, port := range []int{p.API + i, p.Raft + i} {
-			if taken(port) {
+			if inUse(port) {
 				return port
 			}
 		}
@@ -89,8 +89,8 @@ func firstTaken(p ports, taken func(port int) bool) int {
 	return 0
 }
 
-// isTaken reports whether the port is in use, by trying to listen on it.
-func isTaken(port int) bool {
+// inUse reports whether the port is in use, by trying to listen on it.
+func inUse(port int) bool {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return true

@@ -46,7 +46,7 @@ func runCell(ctx context.Context, o runOptions) error {
 		return err
 	}
 	defer alone.Close()
-	p, err := choosePorts(o.data, o.port, isTaken)
+	p, err := choosePorts(o.data, o.port, inUse)
 	if err != nil {
 		return err
 	}

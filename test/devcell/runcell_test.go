@@ -142,7 +142,7 @@ func startLocal(t *testing.T, args ...string) (output string, end func()) {
 func freeBase(t *testing.T) int {
 	t.Helper()
 	for port := 12001; port < 14500; port += 10 {
-		if firstTaken(at(port), isTaken) == 0 {
+		if firstInUse(at(port), inUse) == 0 {
 			return port
 		}
 	}

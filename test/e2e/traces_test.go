@@ -29,7 +29,7 @@ type spanCollector struct {
 func collectSpans(t *testing.T) *spanCollector {
 	c := &spanCollector{}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := c.take(r); err != nil {
+		if err := c.collect(r); err != nil {
 			t.Error(err)
 			w.WriteHeader(http.StatusBadRequest)
 		}
@@ -38,7 +38,7 @@ func collectSpans(t *testing.T) *spanCollector {
 	return c
 }
 
-func (c *spanCollector) take(r *http.Request) error {
+func (c *spanCollector) collect(r *http.Request) error {
 	body := io.Reader(r.Body)
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		z, err := gzip.NewReader(r.Body)

@@ -53,7 +53,7 @@ func Check(record []Attempt, patience time.Duration) *Verdict {
 	sessions := lives(attempts)
 	v := &Verdict{Problems: slices.Concat(wrong(attempts), crowded(attempts), tokens(attempts), expiredEarly(attempts, sessions),
 		revisions(attempts), indexes(attempts), overslept(attempts))}
-	keys, attempts := takeKeys(attempts)
+	keys, attempts := splitKeys(attempts)
 	v.Problems = append(v.Problems, once(attempts)...)
 	paths := map[string][]*Attempt{}
 	for _, a := range attempts {
@@ -63,7 +63,7 @@ func Check(record []Attempt, patience time.Duration) *Verdict {
 	}
 	var parts []part
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		v.Problems = append(v.Problems, overtaking(paths[path])...)
+		v.Problems = append(v.Problems, outOfOrder(paths[path])...)
 		parts = append(parts, part{path, "one lock", model, func(unseen bool) []porcupine.Operation {
 			return operations(paths[path], sessions, unseen)
 		}})

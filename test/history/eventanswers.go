@@ -66,7 +66,7 @@ func (l *eventLog) answer(a *Attempt) {
 	if a.Kind == DeleteBelow {
 		l.emptied(a)
 	}
-	for op, r := range a.Files.taken() {
+	for op, r := range a.Files.executed() {
 		if d := r.Deleted; op.Delete != nil && d != nil && d.Revision > 0 {
 			e := l.events[d.Revision]
 			if e == nil || e.Type != lockapi.EventFileDeleted || e.Path != op.Delete.Path || e.Reason != lockapi.ReasonDeleted {

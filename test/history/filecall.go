@@ -38,9 +38,9 @@ func (c *FileCall) operations() iter.Seq[*lockapi.Operation] {
 	}
 }
 
-// taken returns the executed branch with its results, or an empty sequence if
+// executed returns the executed branch with its results, or an empty sequence if
 // the call was not done.
-func (c *FileCall) taken() iter.Seq2[*lockapi.Operation, *lockapi.OperationResult] {
+func (c *FileCall) executed() iter.Seq2[*lockapi.Operation, *lockapi.OperationResult] {
 	return func(yield func(*lockapi.Operation, *lockapi.OperationResult) bool) {
 		if c.Result == nil {
 			return
@@ -105,7 +105,7 @@ func (c *FileCall) files() iter.Seq[*lockapi.FileStat] {
 		if c.Current != nil && !yield(&c.Current.FileStat) {
 			return
 		}
-		for _, r := range c.taken() {
+		for _, r := range c.executed() {
 			if r.File != nil && !yield(&r.File.FileStat) {
 				return
 			}

@@ -147,7 +147,7 @@ func (g *group) call(s *fileStep) *group {
 	if guarded == no {
 		return nil
 	}
-	t := &taking{group: *g, step: s}
+	t := &branchRun{group: *g, step: s}
 	t.files, t.holds = slices.Clone(g.files), slices.Clone(g.holds)
 	succeeded := g.succeeds(s)
 	failed := t.branch(succeeded)

@@ -20,7 +20,7 @@ func (s *fileStep) String() string {
 	if s.unsure {
 		text += "?"
 	}
-	for op, r := range s.attempt.Files.taken() {
+	for op, r := range s.attempt.Files.executed() {
 		switch {
 		case r.File != nil:
 			text += fmt.Sprintf("; %s r%d i%d g%d %s", r.File.Path, r.File.Revision, r.File.Instance, r.File.Generation, short(r.File.SHA256))

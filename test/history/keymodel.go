@@ -157,7 +157,7 @@ func (d *shelf) certain(s *keyStep) *shelf {
 		}
 		n.end(s)
 	default:
-		t := &keyTaking{shelf: n, step: s}
+		t := &keyRun{shelf: n, step: s}
 		if !t.call() {
 			return nil
 		}
@@ -206,7 +206,7 @@ func (d *shelf) holder(path string) keyHold {
 	return keyHold{}
 }
 
-func (d *shelf) take(h keyHold) {
+func (d *shelf) hold(h keyHold) {
 	d.release(h.path)
 	d.holds = append(d.holds, h)
 	slices.SortFunc(d.holds, func(x, y keyHold) int { return compare(x.path, y.path) })

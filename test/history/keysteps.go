@@ -22,9 +22,9 @@ func keyDirs(attempts []*Attempt) map[string]bool {
 	return dirs
 }
 
-// takeKeys separates the attempts about keys, by directory, from the others.
+// splitKeys separates the attempts about keys, by directory, from the others.
 // The API's calls for the files and locks in these directories are among them.
-func takeKeys(attempts []*Attempt) (keys map[string][]*Attempt, others []*Attempt) {
+func splitKeys(attempts []*Attempt) (keys map[string][]*Attempt, others []*Attempt) {
 	dirs := keyDirs(attempts)
 	keys = map[string][]*Attempt{}
 	for _, a := range attempts {

@@ -69,7 +69,7 @@ func (a *Attempt) changes() (all []uint64) {
 	if a.Kind == DeleteBelow && a.Files.Deleted > 0 {
 		return []uint64{a.Files.Result.Revision} // the last of them
 	}
-	for op, r := range a.Files.taken() {
+	for op, r := range a.Files.executed() {
 		switch {
 		case r.File != nil && op.Get == nil:
 			all = append(all, r.File.Revision)

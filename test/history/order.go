@@ -97,7 +97,7 @@ func (a *Attempt) grants() (all []*lockapi.Grant) {
 	if a.Files == nil {
 		return nil
 	}
-	for _, r := range a.Files.taken() {
+	for _, r := range a.Files.executed() {
 		if r.Grant != nil {
 			all = append(all, r.Grant)
 		}
@@ -121,7 +121,7 @@ func (a *Attempt) released() map[string]uint64 {
 		return nil
 	}
 	holds := map[string]uint64{}
-	for op, r := range a.Files.taken() {
+	for op, r := range a.Files.executed() {
 		if op.Release != nil && r.Released != nil && r.Released.Released {
 			holds[op.Release.Path+" "+pair(a.Session, op.Release.Handle)] = op.Release.Token
 		}
@@ -129,10 +129,10 @@ func (a *Attempt) released() map[string]uint64 {
 	return holds
 }
 
-// overtaking finds grants out of queue order. A pair that received its queue
+// outOfOrder finds grants out of queue order. A pair that received its queue
 // position (202) keeps it. A later request for the lock must get a higher
 // token.
-func overtaking(attempts []*Attempt) (problems []string) {
+func outOfOrder(attempts []*Attempt) (problems []string) {
 	placed := map[string]*Attempt{} // by pair: its first 202
 	granted := map[string]*Attempt{}
 	first := map[string]int64{}

@@ -192,11 +192,11 @@ func (d *driver) lock(ctx context.Context, c *command) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.taken(c, h), nil
+	return d.acquired(c, h), nil
 }
 
-// taken adds a hold and reports its loss.
-func (d *driver) taken(c *command, h *client.Held) any {
+// acquired adds a hold and reports its loss.
+func (d *driver) acquired(c *command, h *client.Held) any {
 	add(d, d.holds, c.As, h)
 	c.then = func() { d.reportLoss(c.As, h) }
 	return results{"token": h.Token(), "sequencer": h.Sequencer(), "sequencers": h.Sequencers()}
@@ -226,7 +226,7 @@ func (d *driver) resume(ctx context.Context, c *command) (any, error) {
 	if h, err = h.Resume(ctx); err != nil {
 		return nil, err
 	}
-	return d.taken(c, h), nil
+	return d.acquired(c, h), nil
 }
 
 func (d *driver) awaitPriority(ctx context.Context, c *command) (any, error) {

@@ -150,7 +150,7 @@ func (w *work) erase(name string, from, to uint64) {
 // the log as Raft does then.
 func (w *work) install() {
 	index := max(w.next, w.settled+1) + w.rng.Uint64N(40)
-	w.take("install", w.rng, index)
+	w.makeSnapshot("install", w.rng, index)
 	if w.rng.IntN(2) == 0 {
 		w.erase("compact", 1, index)
 	}
@@ -172,7 +172,7 @@ func (w *work) tend(rng *rand.Rand) {
 	switch rng.IntN(3) {
 	case 0:
 		if w.settled > snapshot {
-			w.take("snapshot", rng, snapshot+1+rng.Uint64N(w.settled-snapshot))
+			w.makeSnapshot("snapshot", rng, snapshot+1+rng.Uint64N(w.settled-snapshot))
 		}
 	case 1:
 		if snapshot > 0 {
@@ -181,8 +181,8 @@ func (w *work) tend(rng *rand.Rand) {
 	}
 }
 
-// take makes a snapshot up to an index, or gives up half way.
-func (w *work) take(name string, rng *rand.Rand, index uint64) {
+// makeSnapshot makes a snapshot up to an index, or gives up half way.
+func (w *work) makeSnapshot(name string, rng *rand.Rand, index uint64) {
 	content, given := noise(rng, rng.IntN(60_000)), name == "snapshot" && rng.IntN(5) == 0
 	if given {
 		name = "given up"

@@ -31,14 +31,14 @@ func Choice(base Overlay, root string, edits []Edit) (o Overlay, alone []int, er
 	for i, e := range edits {
 		byFile[e.File] = append(byFile[e.File], i)
 	}
-	taken := map[string]bool{}
+	declared := map[string]bool{}
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
 		name := filepath.Join(root, filepath.FromSlash(file))
 		was, err := base.parse(name)
 		if err != nil {
 			return o, nil, err
 		}
-		c := choice{was: was, parts: was.parts(), dir: path.Dir(file), taken: taken, jumps: map[string][]string{}}
+		c := choice{was: was, parts: was.parts(), dir: path.Dir(file), declared: declared, jumps: map[string][]string{}}
 		for _, i := range byFile[file] {
 			mutated, err := Mutated(base, root, edits[i])
 			if err != nil {
@@ -48,7 +48,7 @@ func Choice(base Overlay, root string, edits []Edit) (o Overlay, alone []int, er
 			if err != nil {
 				return o, nil, err
 			}
-			if !c.take(i+1, is) {
+			if !c.add(i+1, is) {
 				alone = append(alone, i)
 			}
 		}
@@ -62,18 +62,18 @@ func Choice(base Overlay, root string, edits []Edit) (o Overlay, alone []int, er
 
 // choice is a file with several edits.
 type choice struct {
-	was     source
-	parts   parts
-	dir     string              // the package's directory
-	taken   map[string]bool     // names that edits declare, after the package's directory
-	jumps   map[string][]string // statements that call the copies of a function
-	imports []string            // added by edits
-	behind  []string            // text at the end of the file: copies and declarations of edits
+	was      source
+	parts    parts
+	dir      string              // the package's directory
+	declared map[string]bool     // names that edits declare, after the package's directory
+	jumps    map[string][]string // statements that call the copies of a function
+	imports  []string            // added by edits
+	behind   []string            // text at the end of the file: copies and declarations of edits
 }
 
-// take adds the result of one edit of the file. It returns false and adds
+// add adds the result of one edit of the file. It returns false and adds
 // nothing if the edit needs a build of its own.
-func (c *choice) take(number int, is source) bool {
+func (c *choice) add(number int, is source) bool {
 	now := is.parts()
 	if slices.ContainsFunc(c.parts.order, func(key string) bool { return !now.has(key) }) {
 		return false
@@ -97,11 +97,11 @@ func (c *choice) take(number int, is source) bool {
 			behind = append(behind, is.cut(f.Pos(), f.Name.Pos())+name+is.cut(f.Name.End(), f.End()))
 		}
 	}
-	if slices.ContainsFunc(declares, func(name string) bool { return c.taken[c.dir+" "+name] }) {
+	if slices.ContainsFunc(declares, func(name string) bool { return c.declared[c.dir+" "+name] }) {
 		return false // another edit declares it
 	}
 	for _, name := range declares {
-		c.taken[c.dir+" "+name] = true
+		c.declared[c.dir+" "+name] = true
 	}
 	for _, spec := range now.imports {
 		if !slices.Contains(c.parts.imports, spec) && !slices.Contains(c.imports, spec) {

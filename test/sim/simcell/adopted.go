@@ -41,8 +41,8 @@ func (g *guest) leaves(ctx context.Context) (session string) {
 	return got.ID
 }
 
-// takesOver makes a guest use a session that may have no owner.
-func (g *guest) takesOver(ctx context.Context, session string) {
+// usesOther makes a guest use a session that may have no owner.
+func (g *guest) usesOther(ctx context.Context, session string) {
 	p, m := g.newCall(g.message(http.MethodPost, lockapi.RouteSessions+"/"+session+"/keepalive", lockapi.KeepaliveRequest{}, &lockapi.Keepalive{}))
 	g.uses(p, session)
 	g.w.oracle.forbidden(p, g.send(ctx, 2*time.Second, g.anyone(), m))

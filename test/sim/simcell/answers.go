@@ -29,7 +29,7 @@ func (o *oracle) acquired(who string, floor uint64, p pair, token uint64) {
 	switch {
 	case !ok || g.hold.Path != p.path || g.hold.Session != p.session || g.hold.Handle != p.handle:
 		o.w.fail("%s got the answer that %s/%s holds %s with token %d; the log does not have it", who, p.session, p.handle, p.path, token)
-	case g.taken:
+	case g.revoked:
 		o.w.fail("%s got the answer that %s/%s holds %s with token %d; entry %d revoked that grant", who, p.session, p.handle, p.path, token, g.freed)
 	case g.freed != 0 && g.freed <= floor:
 		o.w.fail("%s got the answer that %s/%s holds %s with token %d; that ended with entry %d, before its call", who, p.session, p.handle, p.path, token, g.freed)

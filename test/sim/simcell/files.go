@@ -199,15 +199,15 @@ func (u *user) queues(ctx context.Context, s *client.Session) {
 	}
 	for f, err := range u.client.List(calling, queueDir) {
 		if err == nil {
-			err = u.takesFile(calling, s, floor, &f)
+			err = u.removesFile(calling, s, floor, &f)
 		}
 		u.rests(ctx, err)
 		break
 	}
 }
 
-// takesFile deletes a listed file if it has not changed since.
-func (u *user) takesFile(ctx context.Context, s *client.Session, floor uint64, f *client.File) error {
+// removesFile deletes a listed file if it has not changed since.
+func (u *user) removesFile(ctx context.Context, s *client.Session, floor uint64, f *client.File) error {
 	u.w.oracle.revisions.asked[f.Path]++
 	revision, err := s.Delete(ctx, f.Path, client.IfRevision(f.Revision))
 	switch {

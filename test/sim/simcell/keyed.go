@@ -108,14 +108,14 @@ func (u *user) abuses(ctx context.Context, m message, s *client.Session) {
 	}
 }
 
-// takesAndWrites takes a lock and writes a file in one transaction.
-func (u *user) takesAndWrites(ctx context.Context, s *client.Session) {
+// acquiresAndWrites takes a lock and writes a file in one transaction.
+func (u *user) acquiresAndWrites(ctx context.Context, s *client.Session) {
 	l := wants[u.rng.IntN(2)]
 	p, w, floor := u.newPair(s.ID(), l.path), u.newWrite(s.ID(), u.anyFile()), u.w.oracle.floor()
 	content := u.w.oracle.intends(w).content
 	put := lockapi.Operation{Put: &lockapi.WriteOperation{Path: w.paths[0], Content: &content}}
-	take := lockapi.Operation{Acquire: &lockapi.AcquireOperation{Path: l.path, Handle: p.handle, Mode: l.mode}}
-	in := lockapi.Transaction{Session: s.ID(), Then: []lockapi.Operation{put, take}}
+	acquire := lockapi.Operation{Acquire: &lockapi.AcquireOperation{Path: l.path, Handle: p.handle, Mode: l.mode}}
+	in := lockapi.Transaction{Session: s.ID(), Then: []lockapi.Operation{put, acquire}}
 	var out lockapi.TransactionResult
 	err := u.send(ctx, 8*time.Second, u.anyone(), u.message(http.MethodPost, lockapi.RouteTransactions, in, &out))
 	switch e := refusal(err); {

@@ -292,7 +292,7 @@ func (g *operator) change(ctx context.Context) {
 		g.enable(ctx)
 		for _, i := range r.Perm(len(g.guests)) {
 			if left != "" {
-				g.guests[i].takesOver(ctx, left)
+				g.guests[i].usesOther(ctx, left)
 			}
 		}
 		return

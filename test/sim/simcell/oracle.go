@@ -62,11 +62,11 @@ type oracle struct {
 
 // grant is one hold and its end.
 type grant struct {
-	hold  *state.Hold
-	index uint64
-	freed uint64 // index of its end; 0 while it lasts
-	given bool   // it was released
-	taken bool   // it was revoked before it was reported
+	hold    *state.Hold
+	index   uint64
+	freed   uint64 // index of its end; 0 while it lasts
+	given   bool   // it was released
+	revoked bool   // it was revoked before it was reported
 }
 
 type end struct {

@@ -37,7 +37,7 @@ func (u *user) probeSession(ctx context.Context) {
 	}
 	u.probed, u.promised[id] = id, sent+ttl
 	if u.rng.IntN(3) == 0 {
-		u.takes(ctx, id)
+		u.acquires(ctx, id)
 	}
 	for range u.rng.IntN(5) {
 		u.wait(ctx, ttl/2)
@@ -102,8 +102,8 @@ func (u *user) spare(ctx context.Context, at string) {
 	u.spared = u.open(ctx, at, fmt.Sprintf("spare-%s-%d", u.name, u.handles), 5*time.Second)
 }
 
-// takes takes a lock and leaves it until the end of the session.
-func (u *user) takes(ctx context.Context, session string) {
+// acquires takes a lock and leaves it until the end of the session.
+func (u *user) acquires(ctx context.Context, session string) {
 	l := u.anyWant()
 	p := u.newPair(session, l.path)
 	q := lockapi.LockRequest{

@@ -55,7 +55,7 @@ func (o *oracle) givenBack(after *state.State, b state.Batch, r state.Released) 
 		}
 	}
 	if !called {
-		o.takenBack(after.Index, h)
+		o.revoked(after.Index, h)
 		return
 	}
 	o.w.stats.check("release")

@@ -47,12 +47,12 @@ func (o *oracle) sessionRead(who string, sent time.Duration, floor uint64, got l
 	}
 }
 
-// takenBack checks that a revoked grant was never reported, nor offered for a
+// revoked checks that a revoked grant was never reported, nor offered for a
 // time that is not over.
-func (o *oracle) takenBack(index uint64, h *state.Hold) {
+func (o *oracle) revoked(index uint64, h *state.Hold) {
 	o.w.stats.check("revoked grant")
 	g := o.tokens[h.Token]
-	g.taken = true
+	g.revoked = true
 	o.tokens[h.Token] = g
 	if who := o.known[h.Token]; who != "" {
 		o.w.fail("entry %d: the grant with token %d of %s/%s at %s is revoked; %s had got it in an answer", index, h.Token, h.Session, h.Handle, h.Path, who)

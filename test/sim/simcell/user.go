@@ -231,7 +231,7 @@ var userActions = []struct {
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.queues(ctx, s) }},
 	{2, func(u *user, ctx context.Context, s *client.Session) { u.transacts(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.repeats(ctx, s) }},
-	{1, func(u *user, ctx context.Context, s *client.Session) { u.takesAndWrites(ctx, s) }},
+	{1, func(u *user, ctx context.Context, s *client.Session) { u.acquiresAndWrites(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.remembers(ctx, s) }},
 	{1, func(u *user, ctx context.Context, s *client.Session) { u.writesEither(ctx, s) }},
 	{1, func(u *user, ctx context.Context, _ *client.Session) { u.polls(ctx) }},

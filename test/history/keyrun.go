@@ -7,9 +7,9 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// keyTaking is a call under way in the model, with the shelf as its operations
+// keyRun is a call under way in the model, with the shelf as its operations
 // change it.
-type keyTaking struct {
+type keyRun struct {
 	shelf
 	step *keyStep
 	left []lockapi.Key // of the answer
@@ -17,7 +17,7 @@ type keyTaking struct {
 
 // call makes the call with the outcome of its attempt, and reports whether that
 // is possible.
-func (t *keyTaking) call() bool {
+func (t *keyRun) call() bool {
 	a := t.step.attempt
 	mine := keyHold{path: a.Path, session: a.Session, handle: a.Handle}
 	switch a.Kind {
@@ -25,7 +25,7 @@ func (t *keyTaking) call() bool {
 		if ended := contains(t.ended, a.Session); a.Outcome == Refused || ended || !t.lockable(mine) {
 			return a.Outcome == Refused && !ended && !t.lockable(mine)
 		}
-		t.take(mine)
+		t.hold(mine)
 		return true
 	case Release:
 		owns := t.holder(a.Path) == mine
@@ -50,7 +50,7 @@ func (t *keyTaking) call() bool {
 }
 
 // lockIs reports whether a read of the lock by the API can be answered so.
-func (t *keyTaking) lockIs(a *Attempt) bool {
+func (t *keyRun) lockIs(a *Attempt) bool {
 	h := t.holder(a.Path)
 	switch a.State {
 	case lockapi.StateHeld:
@@ -62,7 +62,7 @@ func (t *keyTaking) lockIs(a *Attempt) bool {
 }
 
 // operations makes the operations of a call for keys.
-func (t *keyTaking) operations(a *Attempt) bool {
+func (t *keyRun) operations(a *Attempt) bool {
 	c, before := a.Keys, t.shelf
 	before.keys, before.holds = slices.Clone(t.keys), slices.Clone(t.holds)
 	t.left = c.Found
@@ -80,7 +80,7 @@ func (t *keyTaking) operations(a *Attempt) bool {
 
 // operation makes one operation, or none if it fails. It reports whether that
 // is possible.
-func (t *keyTaking) operation(op *lockapi.KeyOperation, fails bool) bool {
+func (t *keyRun) operation(op *lockapi.KeyOperation, fails bool) bool {
 	at, found := t.find(op.Path)
 	switch can := t.can(op, at, found); {
 	case fails:
@@ -113,7 +113,7 @@ func (t *keyTaking) operation(op *lockapi.KeyOperation, fails bool) bool {
 }
 
 // can reports whether an operation succeeds.
-func (t *keyTaking) can(op *lockapi.KeyOperation, at int, found bool) answer {
+func (t *keyRun) can(op *lockapi.KeyOperation, at int, found bool) answer {
 	mine := keyHold{path: op.Path, session: op.Session, door: true}
 	switch op.Verb {
 	case lockapi.KeyCAS, lockapi.KeyDeleteCAS, lockapi.KeyCheckIndex:
@@ -136,7 +136,7 @@ func (t *keyTaking) can(op *lockapi.KeyOperation, at int, found bool) answer {
 }
 
 // write writes a key, and takes or releases its lock.
-func (t *keyTaking) write(op *lockapi.KeyOperation, at int, found bool) bool {
+func (t *keyRun) write(op *lockapi.KeyOperation, at int, found bool) bool {
 	k := storedKey{path: op.Path, sum: sum(op.Content), flags: op.Flags, modify: stamp{low: t.last}}
 	if found {
 		k.create, k.locks = t.keys[at].create, t.keys[at].locks
@@ -147,7 +147,7 @@ func (t *keyTaking) write(op *lockapi.KeyOperation, at int, found bool) bool {
 	}
 	switch {
 	case op.Verb == lockapi.KeyLock && t.holder(op.Path).path == "":
-		t.take(keyHold{path: op.Path, session: op.Session, door: true})
+		t.hold(keyHold{path: op.Path, session: op.Session, door: true})
 		t.keys[at].locks++
 	case op.Verb == lockapi.KeyUnlock:
 		t.release(op.Path)
@@ -156,7 +156,7 @@ func (t *keyTaking) write(op *lockapi.KeyOperation, at int, found bool) bool {
 }
 
 // drop deletes a key. A lock that the door took ends with it.
-func (t *keyTaking) drop(at int) {
+func (t *keyRun) drop(at int) {
 	if path := t.keys[at].path; t.holder(path).door {
 		t.release(path)
 	}
@@ -165,7 +165,7 @@ func (t *keyTaking) drop(at int) {
 
 // show compares a key with the next one of the answer. Only a transaction and a
 // read show keys.
-func (t *keyTaking) show(at int, content bool) bool {
+func (t *keyRun) show(at int, content bool) bool {
 	a := t.step.attempt
 	if a.Outcome != Done || a.Kind == KeyChange && len(a.Keys.Found) == 0 && len(a.Keys.Operations) == 1 {
 		return true

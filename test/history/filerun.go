@@ -11,9 +11,9 @@ import (
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
-// taking is a call under way in the model, with the group as its operations
+// branchRun is a call under way in the model, with the group as its operations
 // change it.
-type taking struct {
+type branchRun struct {
 	group
 	step  *fileStep
 	wrong bool // a result differs from the model's
@@ -21,7 +21,7 @@ type taking struct {
 
 // branch executes the operations of a branch. failed is the index of the first
 // operation that fails, or -1.
-func (t *taking) branch(succeeded bool) (failed int) {
+func (t *branchRun) branch(succeeded bool) (failed int) {
 	c := t.step.attempt.Files
 	ops := c.branch(succeeded)
 	if c.Result != nil && (c.Result.Succeeded != succeeded || len(c.Result.Results) != len(ops)) {
@@ -41,7 +41,7 @@ func (t *taking) branch(succeeded bool) (failed int) {
 }
 
 // operation executes one operation and reports whether that is possible.
-func (t *taking) operation(op *lockapi.Operation, result *lockapi.OperationResult) bool {
+func (t *branchRun) operation(op *lockapi.Operation, result *lockapi.OperationResult) bool {
 	c := t.step.attempt.Files
 	at, found := t.find(pathOf(op))
 	if c.Match > 0 && (!found || t.files[at].revision != c.Match) || (c.Absent || op.Create != nil) && found {
@@ -74,7 +74,7 @@ func (t *taking) operation(op *lockapi.Operation, result *lockapi.OperationResul
 }
 
 // below lists or deletes all files below a directory at one moment.
-func (t *taking) below() {
+func (t *branchRun) below() {
 	a := t.step.attempt
 	from, _ := t.find(a.Files.Below)
 	to := from
@@ -97,19 +97,19 @@ func (t *taking) below() {
 }
 
 // expect checks a result if there is an answer.
-func (t *taking) expect(result *lockapi.OperationResult, right func() bool) {
+func (t *branchRun) expect(result *lockapi.OperationResult, right func() bool) {
 	t.wrong = t.wrong || result != nil && !right()
 }
 
 // change checks that a reported revision is higher than all earlier ones.
-func (t *taking) change(revision uint64) {
+func (t *branchRun) change(revision uint64) {
 	t.wrong = t.wrong || revision <= t.last
 	t.last = max(t.last, revision)
 }
 
 // write writes a file. Without an answer, its stat is the one seen later, or
 // unknown.
-func (t *taking) write(op *lockapi.Operation, result *lockapi.OperationResult) {
+func (t *branchRun) write(op *lockapi.Operation, result *lockapi.OperationResult) {
 	w := writes(op)
 	stat := t.step.seen[sumOf(w)]
 	if result != nil {
@@ -151,7 +151,7 @@ func (t *taking) write(op *lockapi.Operation, result *lockapi.OperationResult) {
 }
 
 // acquire takes a lock, or finds that the pair holds it.
-func (t *taking) acquire(op *lockapi.AcquireOperation, result *lockapi.OperationResult) bool {
+func (t *branchRun) acquire(op *lockapi.AcquireOperation, result *lockapi.OperationResult) bool {
 	h := grip{path: op.Path, session: t.step.session, handle: op.Handle, shared: op.Mode == lockapi.Shared}
 	at, held := t.hold(&h)
 	if held && t.holds[at].shared != h.shared {
@@ -174,14 +174,14 @@ func (t *taking) acquire(op *lockapi.AcquireOperation, result *lockapi.Operation
 }
 
 // setToken sets the token of a hold if it was unknown when it was granted.
-func (t *taking) setToken(at int, token uint64) {
+func (t *branchRun) setToken(at int, token uint64) {
 	if t.holds[at].token == 0 && token != 0 {
 		t.holds[at].token = token
 	}
 }
 
 // release releases a lock.
-func (t *taking) release(op *lockapi.ReleaseOperation, result *lockapi.OperationResult) {
+func (t *branchRun) release(op *lockapi.ReleaseOperation, result *lockapi.OperationResult) {
 	at, held := t.hold(&grip{path: op.Path, session: t.step.session, handle: op.Handle})
 	own := held && (op.Token == 0 || op.Token == t.holds[at].token)
 	t.expect(result, func() bool { return result.Released != nil && result.Released.Released == own })
