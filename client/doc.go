@@ -228,7 +228,7 @@
 //	  reconciler       compares the local holds with the cell's (reconcile.go)
 //	  window           bounds the writes under way to the answers that the cell remembers (write.go)
 //	acquisition        one handle, from the first request to its release
-//	Held, guarded      the caller's view of a hold; a context that asks the clock (held.go)
+//	Held, holdContext  the caller's view of a hold; a context that asks the clock (held.go)
 //
 // The lease's mutex may be held when another is taken, never the other way
 // round.

@@ -20,14 +20,14 @@ type Held struct {
 	grantedAt time.Time
 	ctx       context.Context // its cancellation is the end of the hold
 	cancel    context.CancelCauseFunc
-	view      guarded // of ctx; Context returns it
+	view      holdContext // of ctx; Context returns it
 }
 
 // newHeld makes a hold with the values of ctx, but not its end.
 func newHeld(ctx context.Context, a *acquisition) *Held {
 	h := &Held{a: a}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	h.view = guarded{Context: h.ctx, end: h.cancel, h: h}
+	h.view = holdContext{Context: h.ctx, end: h.cancel, h: h}
 	return h
 }
 
@@ -96,20 +96,20 @@ func (h *Held) Remaining() time.Duration {
 // ValidUntil returns Session.ValidUntil.
 func (h *Held) ValidUntil() time.Time { return h.a.s.ValidUntil() }
 
-// guarded is a context that ends with a hold at the latest. Its methods read
+// holdContext is a context that ends with a hold at the latest. Its methods read
 // the clock instead of waiting for a timer: after the machine has slept for
 // longer than the lease, a worker may be awake before the timers have run.
 //
 // Its methods do not take the lease's mutex, under which the session reports to
 // Metrics: the caller may hold a lock that its Metrics take.
-type guarded struct {
+type holdContext struct {
 	context.Context // ended by end
 	end             context.CancelCauseFunc
 	h               *Held
 }
 
 // look ends the context if the hold has ended.
-func (g *guarded) look() {
+func (g *holdContext) look() {
 	if g.Context.Err() == nil {
 		if reason := g.h.over(); reason != nil {
 			g.end(reason)
@@ -117,12 +117,12 @@ func (g *guarded) look() {
 	}
 }
 
-func (g *guarded) Err() error {
+func (g *holdContext) Err() error {
 	g.look()
 	return g.Context.Err()
 }
 
-func (g *guarded) Done() <-chan struct{} {
+func (g *holdContext) Done() <-chan struct{} {
 	g.look()
 	return g.Context.Done()
 }

@@ -114,5 +114,5 @@ func both(a, b error) error {
 // within returns a context that ends with ctx and with the hold.
 func (h *Held) within(ctx context.Context) (_ context.Context, end func()) {
 	ctx, cut, done := timing.Join(ctx, h.ctx)
-	return &guarded{Context: ctx, end: cut, h: h}, done
+	return &holdContext{Context: ctx, end: cut, h: h}, done
 }

@@ -88,7 +88,7 @@ func (t *Txn) Commit(ctx context.Context) (out lockapi.TransactionResult, err er
 		return out, t.err
 	}
 	for _, h := range t.holds {
-		if err := h.guards(); err != nil {
+		if err := h.mayGuard(); err != nil {
 			return out, err
 		}
 	}

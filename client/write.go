@@ -133,7 +133,7 @@ func (w sender) call(method, path string, o *writeOptions) (*call.Call, error) {
 		q.Current = verifyCurrent
 	}
 	for _, h := range o.holds {
-		if err := h.guards(); err != nil {
+		if err := h.mayGuard(); err != nil {
 			return nil, err
 		}
 		query["sequencer"] = append(query["sequencer"], h.Sequencers()...)
@@ -147,8 +147,8 @@ func (w sender) call(method, path string, o *writeOptions) (*call.Call, error) {
 
 var errNoHold = lockapi.Invalid("sequencer", "the guarding hold is nil: pass the *Held from Lock to While or WhenHeld")
 
-// guards returns an error if the hold is already over here.
-func (h *Held) guards() error {
+// mayGuard returns an error if the hold is already over here.
+func (h *Held) mayGuard() error {
 	if h == nil {
 		return errNoHold
 	}

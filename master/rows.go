@@ -43,14 +43,14 @@ var fileCalls = []entry{
 			by.Ask.Right = NameAt
 		}
 		by.forSession(c.Session)
-		by.guarded(c.Sequencers)
+		by.alsoReads(c.Sequencers)
 	}),
 	asking(change(WriteAt, AuditChanges, pathOfDeletion, (*Master).DeleteFiles), func(c *lockapi.DeleteFiles, by *Caller) {
 		if c.Path == "" {
 			by.Ask.Right = WriteBelow
 		}
 		by.forSession(c.Session)
-		by.guarded(c.Sequencers)
+		by.alsoReads(c.Sequencers)
 	}),
 	query(ReadAt, func(c *lockapi.GetFile) string { return c.Path }, (*Master).GetFile),
 	list(Reader, func(c *lockapi.ListFiles) string { return rights.ListPath(c.Prefix) }, (*Master).ListFiles),
@@ -129,8 +129,8 @@ func (by *Caller) also(right Right, path string) {
 	by.Also = append(by.Also, Ask{Right: right, Path: path})
 }
 
-// guarded adds the right to read at the paths of sequencers.
-func (by *Caller) guarded(sequencers []lockapi.Sequencer) {
+// alsoReads adds the right to read at the paths of sequencers.
+func (by *Caller) alsoReads(sequencers []lockapi.Sequencer) {
 	for _, q := range sequencers {
 		by.also(ReadAt, q.Path)
 	}

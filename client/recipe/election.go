@@ -206,7 +206,7 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 	inner, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(l.Context(), func() { end(l.Err()) })()
-	under := &guarded{inner, end, func() error {
+	under := &checkedContext{inner, end, func() error {
 		if l.Context().Err() == nil {
 			return nil
 		}

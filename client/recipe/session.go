@@ -75,16 +75,16 @@ func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// guarded is a context that also ends when over returns a reason. Its methods
-// call over, which reads the clock, instead of waiting for a timer: after the
-// machine has slept, a worker may be awake before the timers have run.
-type guarded struct {
+// checkedContext is a context that also ends when over returns a reason. Its
+// methods call over, which reads the clock, instead of waiting for a timer: after
+// the machine has slept, a worker may be awake before the timers have run.
+type checkedContext struct {
 	context.Context // ended by end
 	end             context.CancelCauseFunc
 	over            func() error
 }
 
-func (g *guarded) look() {
+func (g *checkedContext) look() {
 	if g.Context.Err() == nil {
 		if reason := g.over(); reason != nil {
 			g.end(reason)
@@ -92,12 +92,12 @@ func (g *guarded) look() {
 	}
 }
 
-func (g *guarded) Err() error {
+func (g *checkedContext) Err() error {
 	g.look()
 	return g.Context.Err()
 }
 
-func (g *guarded) Done() <-chan struct{} {
+func (g *checkedContext) Done() <-chan struct{} {
 	g.look()
 	return g.Context.Done()
 }
@@ -123,7 +123,7 @@ func whileSafe(ctx context.Context, s *client.Session) (context.Context, context
 			}
 		}
 	}()
-	return &guarded{ctx, cut, func() error {
+	return &checkedContext{ctx, cut, func() error {
 		if s.Remaining() > 0 {
 			return nil
 		}

@@ -152,7 +152,7 @@ func TestBans(t *testing.T) {
 			found := false
 			for _, p := range all {
 				from := strings.TrimPrefix(p.ImportPath, module)
-				if !b.guards(from) {
+				if !b.covers(from) {
 					continue
 				}
 				found = true
@@ -173,8 +173,8 @@ func TestBans(t *testing.T) {
 	})
 }
 
-// guards reports whether the ban applies to a package.
-func (b *ban) guards(path string) bool {
+// covers reports whether the ban applies to a package.
+func (b *ban) covers(path string) bool {
 	return matchesAny(b.from, path) && !slices.ContainsFunc(b.from, func(p string) bool {
 		except, ok := strings.CutPrefix(p, "!")
 		return ok && matches(except, path)
@@ -296,7 +296,7 @@ func TestTheRulesBite(t *testing.T) {
 	}
 	b := ban{from: []string{"client/...", "!client/stouttest"}}
 	for path, want := range map[string]bool{"client": true, "client/recipe": true, "client/stouttest": false, "lockapi": false} {
-		if b.guards(path) != want {
+		if b.covers(path) != want {
 			t.Errorf("%v guards %s: want %v", b.from, path, want)
 		}
 	}

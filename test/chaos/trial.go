@@ -13,7 +13,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/test/cell"
-	"github.com/stoutlock/stout/test/chaos/internal/guard"
+	"github.com/stoutlock/stout/test/chaos/internal/exclusion"
 	"github.com/stoutlock/stout/test/chaos/internal/nemesis"
 	"github.com/stoutlock/stout/test/chaos/internal/service"
 	"github.com/stoutlock/stout/test/chaos/internal/watch"
@@ -29,8 +29,8 @@ type trial struct {
 
 	cell     *cell.Cell
 	recorder *history.Recorder
-	resource *guard.Resource
-	holds    *guard.Holds
+	resource *exclusion.Resource
+	holds    *exclusion.Holds
 	sums     *watch.Sums
 	fleet    *work.Fleet
 	prober   *service.Prober
@@ -51,7 +51,7 @@ type trial struct {
 func newTrial(s *settings, size int, progress io.Writer) (*trial, error) {
 	t := &trial{
 		settings: s, size: size, progress: progress,
-		recorder: history.NewRecorder(), resource: guard.NewResource(), holds: &guard.Holds{}, sums: watch.NewSums(),
+		recorder: history.NewRecorder(), resource: exclusion.NewResource(), holds: &exclusion.Holds{}, sums: watch.NewSums(),
 		follow: func() {},
 	}
 	if err := t.prepare(); err != nil {

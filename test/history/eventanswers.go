@@ -129,12 +129,12 @@ func (l *eventLog) written(record []Attempt) {
 		if askers[content][0].Files == nil {
 			continue
 		}
-		l.guarded(askers[content][0], r, granted, released)
+		l.checkGuards(askers[content][0], r, granted, released)
 	}
 	for i := range record {
 		if a := &record[i]; a.Files != nil && (a.Kind == Delete || a.Kind == DeleteBelow) {
 			for _, r := range a.changes() {
-				l.guarded(a, r, granted, released)
+				l.checkGuards(a, r, granted, released)
 			}
 		}
 	}
@@ -200,8 +200,8 @@ func (l *eventLog) requested(record []Attempt) {
 
 func mayHaveHappened(a *Attempt) bool { return a.Outcome == Done || a.Outcome == Unknown }
 
-// guarded finds a change that was made while its guard was not held.
-func (l *eventLog) guarded(a *Attempt, revision uint64, granted, released map[uint64]*lockapi.CellEvent) {
+// checkGuards finds a change that was made while its guard was not held.
+func (l *eventLog) checkGuards(a *Attempt, revision uint64, granted, released map[uint64]*lockapi.CellEvent) {
 	guards := slices.Clone(a.Files.Guards)
 	if len(a.Files.Else) == 0 { // so Then was executed
 		for i := range a.Files.If {

@@ -140,7 +140,7 @@ func (g *group) end(session string) *group {
 // call returns the group after a call with the outcome of its attempt.
 func (g *group) call(s *fileStep) *group {
 	c := s.attempt.Files
-	guarded := g.guarded(s)
+	guarded := g.holdsGuards(s)
 	if s.attempt.Outcome == NotHeld {
 		return g.where(guarded != yes)
 	}
@@ -185,8 +185,8 @@ const (
 	either
 )
 
-// guarded reports whether the guards of a call are held.
-func (g *group) guarded(s *fileStep) answer {
+// holdsGuards reports whether the guards of a call are held.
+func (g *group) holdsGuards(s *fileStep) answer {
 	all := yes
 	for _, guard := range s.attempt.Files.Guards {
 		switch {

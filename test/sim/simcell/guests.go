@@ -86,7 +86,7 @@ func (g *guest) newCall(m message, needs ...need) (*guestCall, message) {
 }
 
 // path returns a path for the next action.
-func (g *guest) path() string { return guardedTree[g.rng.IntN(len(guardedTree))] }
+func (g *guest) path() string { return aclTree[g.rng.IntN(len(aclTree))] }
 
 // anySession returns the session for the next action: its own, or another
 // guest's.
@@ -218,7 +218,7 @@ func (g *guest) gets(ctx context.Context) {
 
 // lists lists files.
 func (g *guest) lists(ctx context.Context) {
-	prefix := pick(g.rng, guarded, "/acl/a", "/acl/a/", "")
+	prefix := pick(g.rng, aclDir, "/acl/a", "/acl/a/", "")
 	route := lockapi.RouteFiles + "?limit=1000&prefix=" + prefix
 	stale := g.rng.IntN(3) == 0
 	if stale {
@@ -322,7 +322,7 @@ func (g *guest) sees(ctx context.Context) {
 // asksEvents asks one replica for events.
 func (g *guest) asksEvents(ctx context.Context) {
 	w := &g.watcher
-	w.who, w.asked = g.name, asked{prefix: pick(g.rng, "", guarded, "/acl/a/")}
+	w.who, w.asked = g.name, asked{prefix: pick(g.rng, "", aclDir, "/acl/a/")}
 	route := fmt.Sprintf("%s?after=%d&limit=%d&wait_ms=%d%s", lockapi.RouteEvents, w.after, 1+g.rng.IntN(30), g.rng.IntN(2)*g.rng.IntN(3000), w.asked.query())
 	var got lockapi.EventList
 	p, m := g.newCall(message{method: http.MethodGet, route: route, out: &got})
@@ -345,7 +345,7 @@ func (g *guest) asksEvents(ctx context.Context) {
 
 // looksOn watches a stream of events.
 func (g *guest) looksOn(ctx context.Context) {
-	w := &watcher{who: g.name + "'s watcher", asked: asked{prefix: guarded}}
+	w := &watcher{who: g.name + "'s watcher", asked: asked{prefix: aclDir}}
 	for !g.w.faultsOver && !g.w.isOver() {
 		secret := g.secrets[len(g.secrets)-1]
 		p := &guestCall{who: w.who, sum: sumOf(secret), began: time.Now().UnixNano()}

@@ -54,7 +54,7 @@ func (h *historyReader) start() {
 }
 
 // pastPaths are the paths with histories to read.
-var pastPaths = []string{"/one", "/two", "/few", "/mix", "/past/a", "/past/a", "/past/b", "/f/a", guarded + "a"}
+var pastPaths = []string{"/one", "/two", "/few", "/mix", "/past/a", "/past/a", "/past/b", "/f/a", aclDir + "a"}
 
 // reads asks one replica for a history.
 func (h *historyReader) reads(ctx context.Context) {

@@ -318,7 +318,7 @@ func (w *world) lateCheck() {
 
 // asksOnce asks a replica for the events after the latest one.
 func (g *guest) asksOnce(at string) {
-	w := &watcher{who: g.name, after: g.w.oracle.revisions.revision(), asked: asked{prefix: guarded}}
+	w := &watcher{who: g.name, after: g.w.oracle.revisions.revision(), asked: asked{prefix: aclDir}}
 	secret := g.secrets[len(g.secrets)-1]
 	p := &guestCall{who: w.who, sum: sumOf(secret), began: time.Now().UnixNano()}
 	var got lockapi.EventList

@@ -20,13 +20,13 @@ import (
 // users keep all the rights that they need. Guests have rights below one path
 // only, by rules and groups that the operator keeps changing.
 
-// guarded is the path below which rules change. The users may always read
+// aclDir is the path below which rules change. The users may always read
 // there.
-const guarded = "/acl/"
+const aclDir = "/acl/"
 
 var (
-	ruledPaths  = []string{"/acl", "/acl/a", "/acl/a/b", "/acl/ab", "/acl/a/x"}
-	guardedTree = []string{"/acl/x", "/acl/a", "/acl/a/x", "/acl/a/b", "/acl/a/b/x", "/acl/ab/x"}
+	ruledPaths = []string{"/acl", "/acl/a", "/acl/a/b", "/acl/ab", "/acl/a/x"}
+	aclTree    = []string{"/acl/x", "/acl/a", "/acl/a/x", "/acl/a/b", "/acl/a/b/x", "/acl/ab/x"}
 )
 
 // operator is the operator of access control, with its setup.
@@ -217,7 +217,7 @@ func (g *operator) giveToken(ctx context.Context, name, secret string) {
 	}
 }
 
-// list draws the holders of a permission below guarded; nil inherits the list
+// list draws the holders of a permission below aclDir; nil inherits the list
 // above.
 func (g *operator) list(inherit int, always ...string) []string {
 	if g.op.rng.IntN(4) < inherit {

@@ -98,7 +98,7 @@ func (w *world) exile() {
 func (w *world) asksOwn(who string, m *machine) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.id+"/v1/files?prefix="+guarded+"&limit=1&consistency=stale", nil)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.id+"/v1/files?prefix="+aclDir+"&limit=1&consistency=stale", nil)
 	if err != nil {
 		panic(err)
 	}

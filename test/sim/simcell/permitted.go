@@ -67,7 +67,7 @@ func (o *oracle) entitled(b state.Batch, out state.Outcome, steps []*rights) {
 		case state.Granted:
 			o.entitledTo(out.Index, c.Hold)
 		case state.FileDeleted:
-			if all := t.deletions[c.File.Path]; c.Reason == state.Deleted && strings.HasPrefix(c.File.Path, guarded) {
+			if all := t.deletions[c.File.Path]; c.Reason == state.Deleted && strings.HasPrefix(c.File.Path, aclDir) {
 				o.w.stats.check("permitted deletion")
 				if !slices.ContainsFunc(all, func(p *guestCall) bool { return o.permitted(p, out.Index) }) {
 					o.w.fail("entry %d: %s is deleted; none of the %d calls to delete it was allowed to", out.Index, c.File.Path, len(all))

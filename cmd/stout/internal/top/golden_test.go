@@ -32,8 +32,8 @@ func noMasterLook() Look {
 	return Look{Cell: c, Findings: []string{"r2 does not answer (connection refused); last seen 14s ago", "r3 answers but is not ready: it has no master"}}
 }
 
-// guarded is a cell with nothing in it, and access on.
-func guarded() Looked {
+// withAccess is a cell with nothing in it, and access on.
+func withAccess() Looked {
 	c := theCell(3, "r1")
 	c.Access = true
 	return Looked{At: start, Look: Look{Cell: c}}
@@ -89,8 +89,8 @@ var screens = []struct {
 	{"lost-and-stale", script(well(), keys("2"), Tick(at(1)), Looked{At: at(1), Err: unreachable}, Looked{At: at(6), Err: unreachable}, Tick(at(13)))},
 	{"found-again", script(well(), Looked{At: at(1), Err: unreachable}, Looked{At: at(9), Look: Look{Cell: theCell(3, "r1")}}, Tick(at(9)))},
 	{"denied", script(Tick(start), Looked{At: start, Err: &Trouble{Text: "User:guest may not observe the cell.", Denied: true, More: []string{"hint: stout access whoami shows your principal"}}})},
-	{"guarded-files", script(Tick(start), guarded(), keys("4"), DirRead{all("/"), nil})},
-	{"guarded-events", script(Tick(start), guarded(), keys("5"))},
+	{"access-files", script(Tick(start), withAccess(), keys("4"), DirRead{all("/"), nil})},
+	{"access-events", script(Tick(start), withAccess(), keys("5"))},
 	{"fail-over", script(well(), Tick(at(4)), Happened{at(4), []lockapi.CellEvent{{Revision: 50, Type: lockapi.EventMasterChanged, Master: &lockapi.EventMaster{Epoch: 4, Master: "r2"}}}}, Looked{At: at(4), Look: Look{Cell: theCell(3, "r2")}})},
 	{"locks-tree", script(well(), keys("2"), Tick(at(4)))},
 	{"locks-folded", script(well(), keys("2"), keys("j", "j", "enter"))},

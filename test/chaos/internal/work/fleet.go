@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/test/chaos/internal/guard"
+	"github.com/stoutlock/stout/test/chaos/internal/exclusion"
 	"github.com/stoutlock/stout/test/history"
 )
 
@@ -23,8 +23,8 @@ type Options struct {
 	Epoch    time.Duration
 	Seed     uint64
 	Recorder *history.Recorder
-	Resource *guard.Resource
-	Holds    *guard.Holds
+	Resource *exclusion.Resource
+	Holds    *exclusion.Holds
 
 	grants *grants
 }

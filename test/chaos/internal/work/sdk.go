@@ -7,7 +7,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/test/chaos/internal/guard"
+	"github.com/stoutlock/stout/test/chaos/internal/exclusion"
 )
 
 // giveUp bounds a client's attempts to release its holds at the end of an
@@ -111,7 +111,7 @@ func (w *sdk) hold(ctx context.Context, r *rand.Rand, held *client.Held, t targe
 			until = at
 		}
 	}
-	w.opts.Holds.Add(guard.Hold{Path: t.path, Owner: held.Handle(), Mode: t.mode, Limit: t.limit, Token: held.Token(), From: from, Until: until})
+	w.opts.Holds.Add(exclusion.Hold{Path: t.path, Owner: held.Handle(), Mode: t.mode, Limit: t.limit, Token: held.Token(), From: from, Until: until})
 }
 
 // touch writes to the resource that the lock guards. Only an exclusive hold

@@ -15,7 +15,7 @@ import (
 
 	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/lockapi"
-	"github.com/stoutlock/stout/test/chaos/internal/guard"
+	"github.com/stoutlock/stout/test/chaos/internal/exclusion"
 	"github.com/stoutlock/stout/test/history"
 )
 
@@ -94,7 +94,7 @@ func TestFleetWorksInEpochs(t *testing.T) {
 // were released.
 func TestEndedGrantsAreChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		opts := &Options{URLs: []string{"http://r1"}, Recorder: history.NewRecorder(), Resource: guard.NewResource(), grants: &grants{}}
+		opts := &Options{URLs: []string{"http://r1"}, Recorder: history.NewRecorder(), Resource: exclusion.NewResource(), grants: &grants{}}
 		w, token := newRaw("w", opts), 0
 		w.http.Transport = opts.Recorder.Transport("w", transport(func(req *http.Request) string {
 			if req.Method == http.MethodPut {

@@ -1,4 +1,4 @@
-package guard
+package exclusion
 
 import (
 	"fmt"
@@ -10,20 +10,20 @@ import (
 // use.
 type Resource struct {
 	mu       sync.Mutex
-	paths    map[string]*guarded
+	paths    map[string]*locked
 	accepted int
 	refused  int
 	problems []string
 }
 
-// guarded is the part of the resource behind one lock.
-type guarded struct {
+// locked is the part of the resource behind one lock.
+type locked struct {
 	highest uint64
 	owners  map[uint64]string // by accepted token
 }
 
 // NewResource returns a resource without writes.
-func NewResource() *Resource { return &Resource{paths: map[string]*guarded{}} }
+func NewResource() *Resource { return &Resource{paths: map[string]*locked{}} }
 
 // Write writes in the name of owner and reports whether the write was accepted.
 // valid, if not nil, reports whether the writer's hold is still valid; it is
@@ -44,7 +44,7 @@ func (r *Resource) write(path, owner string, token uint64) (accepted bool, highe
 	defer r.mu.Unlock()
 	g := r.paths[path]
 	if g == nil {
-		g = &guarded{owners: map[uint64]string{}}
+		g = &locked{owners: map[uint64]string{}}
 		r.paths[path] = g
 	}
 	if token < g.highest {
