@@ -42,7 +42,7 @@ type testCell struct {
 	cost     time.Duration // time a replica spends on each call; it serves one at a time
 	free     map[string]time.Duration
 	dead     map[string]bool // hosts that refuse connections
-	silent   map[string]bool // hosts from and to which all packets are lost
+	isolated map[string]bool // hosts from and to which all packets are lost
 	broken   chan struct{}   // closed when connections break
 	oldest   map[string]uint64
 	told     *lockapi.URLs // replaces the cell's list of members; nil leaves it
@@ -101,7 +101,7 @@ func newClient(t *testing.T, config client.Config) *client.Client {
 func newTestCell(t *testing.T, o stouttest.Options) *testCell {
 	tc := &testCell{
 		Cell: stouttest.New(t, o), t: t, start: time.Now(), latency: 5 * time.Millisecond, broken: make(chan struct{}),
-		free: map[string]time.Duration{}, dead: map[string]bool{}, silent: map[string]bool{}, oldest: map[string]uint64{},
+		free: map[string]time.Duration{}, dead: map[string]bool{}, isolated: map[string]bool{}, oldest: map[string]uint64{},
 	}
 	tc.admin = tc.Client(func(c *client.Config) { tc.cell, c.OnlyURLs = c.Transport, true })
 	return tc
@@ -174,13 +174,13 @@ func (tc *testCell) failOver(to string) {
 	tc.Elect(to)
 }
 
-// silence drops all packets to and from a replica.
-func (tc *testCell) silence(id string, on bool) { tc.set(func() { tc.silent[id] = on }) }
+// isolate drops all packets to and from a replica.
+func (tc *testCell) isolate(id string, on bool) { tc.set(func() { tc.isolated[id] = on }) }
 
 // all makes every replica silent or not.
-func (tc *testCell) all(silent bool) {
+func (tc *testCell) all(isolated bool) {
 	for _, id := range []string{"r1", "r2", "r3"} {
-		tc.silence(id, silent)
+		tc.isolate(id, isolated)
 	}
 }
 
@@ -351,7 +351,7 @@ func (tc *testCell) RoundTrip(q *http.Request) (*http.Response, error) {
 	tc.mu.Lock()
 	tc.requests = append(tc.requests, sentRequest{tc.now(), host, q.Method, q.URL.Path, q.URL.RawQuery, string(body), q.Header})
 	instead, delay, broken, latency := tc.instead, tc.delay, tc.broken, tc.latency
-	refuses, silent := tc.dead[host] || !slices.Contains(tc.URLs(), "http://"+host), tc.silent[host]
+	refuses, isolated := tc.dead[host] || !slices.Contains(tc.URLs(), "http://"+host), tc.isolated[host]
 	tc.mu.Unlock()
 	if instead != nil {
 		if resp := instead(under(ctx)); resp != nil {
@@ -365,7 +365,7 @@ func (tc *testCell) RoundTrip(q *http.Request) (*http.Response, error) {
 	switch {
 	case refuses:
 		return nil, errRefused
-	case silent:
+	case isolated:
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -435,10 +435,10 @@ func (tc *testCell) exchange(q *http.Request, broken chan struct{}) (*http.Respo
 		return nil, err
 	}
 	tc.mu.Lock()
-	silent, latency, drop, lie, told := tc.silent[q.URL.Host], tc.latency, tc.drop, tc.lie, tc.told
+	isolated, latency, drop, lie, told := tc.isolated[q.URL.Host], tc.latency, tc.drop, tc.lie, tc.told
 	members, without, noEvents := tc.members, tc.withoutRevision, tc.withoutEvents
 	tc.mu.Unlock()
-	if silent {
+	if isolated {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
@@ -485,7 +485,7 @@ type stream struct {
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.ReadCloser.Read(b)
 	s.tc.mu.Lock()
-	silent := s.tc.silent[s.host]
+	silent := s.tc.isolated[s.host]
 	s.tc.mu.Unlock()
 	if silent {
 		<-s.ctx.Done()

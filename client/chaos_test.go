@@ -49,7 +49,7 @@ func (tc *testCell) trouble(ctx context.Context, r *rand.Rand) {
 	ids := []string{"r1", "r2", "r3"}
 	for ctx.Err() == nil {
 		id := ids[r.IntN(3)]
-		tc.silence(id, true)
+		tc.isolate(id, true)
 		lossy := r.IntN(3) == 0
 		var answers atomic.Int64
 		tc.dropIf(func(*http.Request) bool { return lossy && answers.Add(1)%4 == 0 })
@@ -58,7 +58,7 @@ func (tc *testCell) trouble(ctx context.Context, r *rand.Rand) {
 		d := time.Duration(r.IntN(15_000)) * time.Millisecond
 		client.Sleep(ctx, d)
 		tc.set(func() { tc.drop = nil })
-		tc.silence(id, false)
+		tc.isolate(id, false)
 		client.Sleep(ctx, d/2)
 	}
 	tc.all(false)

@@ -308,7 +308,7 @@ func TestOneOfAName(t *testing.T) {
 		dns := &fakeDNS{hosts: map[string][]string{"stout.example": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}, "dead.example": {"10.0.0.8", "10.0.0.9"}}}
 		way := at(tc, map[string]string{"10.0.0.1:7101": "r1", "10.0.0.2:7101": "r2"})
 		c := tc.knowing(t, client.Config{Transport: way, Resolver: dns}, "dns:stout.example:7101", "dns:dead.example:7101", "dns:none.example:7101")
-		tc.silence("r1", true)
+		tc.isolate("r1", true)
 		began := time.Now()
 		cell, err := admin.New(c).CellAt(t.Context(), "dns:stout.example:7101")
 		if err != nil || cell.Cell != "test" || time.Since(began) > time.Second {

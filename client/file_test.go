@@ -257,7 +257,7 @@ func TestUnkeyedWriteIsNotRepeated(t *testing.T) {
 func TestUnkeyedWriteIsNotHedged(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		mustPut(t, c, "/a", "one")
-		tc.silence("r1", true)
+		tc.isolate("r1", true)
 		isPut := func(r sentRequest) bool { return r.method == http.MethodPut }
 		before := tc.count(isPut)
 		wantErr(t, second(c.Put(t.Context(), "/a", nil)), client.ErrOutcomeUnknown)

@@ -64,7 +64,7 @@ func TestHungReplicaNamedFirst(t *testing.T) {
 				s := open(t, c)
 				fresh := tc.client(t)
 				for _, id := range hung {
-					tc.silence(id, true)
+					tc.isolate(id, true)
 				}
 				ctx := timeout(t, 5*time.Second)
 				began := time.Now()
@@ -86,7 +86,7 @@ func TestHungReplicaNamedFirst(t *testing.T) {
 func TestSilentReplicaIsPassedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		tc.Elect("r3")
-		tc.silence("r1", true)
+		tc.isolate("r1", true)
 		must(t, second(c.ReadLock(t.Context(), "/a")))
 		tc.failOver("r2")
 		began := time.Now()
@@ -105,7 +105,7 @@ func TestHungMaster(t *testing.T) {
 		}
 		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
 			s := open(t, c)
-			tc.silence("r1", true)
+			tc.isolate("r1", true)
 			time.AfterFunc(3*time.Second, func() { tc.Elect("r3") })
 			began := time.Now()
 			must(t, everything(t, s)[name](t.Context(), c))
@@ -253,7 +253,7 @@ func TestNoAnswerIsNotNoMaster(t *testing.T) {
 		if !strings.Contains(err.Error(), "no replica answered") {
 			t.Errorf("it says %v", err)
 		}
-		tc.silence("r3", false) // one answers that there is no master
+		tc.isolate("r3", false) // one answers that there is no master
 		tc.Depose()
 		err = call()
 		wantErr(t, err, client.ErrNoMaster)

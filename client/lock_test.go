@@ -269,7 +269,7 @@ func TestUnlockGoesOnInTheBackground(t *testing.T) {
 func TestLockWaitsOverChangeOfMaster(t *testing.T) {
 	for name, fail := range map[string]func(*testCell){
 		"killed": func(tc *testCell) { tc.kill("r1") },
-		"silent": func(tc *testCell) { tc.silence("r1", true) },
+		"silent": func(tc *testCell) { tc.isolate("r1", true) },
 	} {
 		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
 			a, b := open(t, c), open(t, c)

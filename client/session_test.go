@@ -112,7 +112,7 @@ func TestNewSessionCountsFromTheFirstSending(t *testing.T) {
 			var answers atomic.Int32
 			tc.dropIf(func(*http.Request) bool { return answers.Add(1) == 1 })
 		}, 20 * time.Millisecond},
-		"hedged": {func(tc *testCell) { tc.Elect("r2"); tc.silence("r1", true) }, client.HedgeAfter},
+		"hedged": {func(tc *testCell) { tc.Elect("r2"); tc.isolate("r1", true) }, client.HedgeAfter},
 	} {
 		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
 			test.disturb(tc)
@@ -188,7 +188,7 @@ func TestShortSessionSurvivesBlackHole(t *testing.T) {
 			s := open(t, c, client.TTL(ttl))
 			h := lock(t, s, "/a")
 			time.Sleep(ttl)
-			tc.silence("r1", true)
+			tc.isolate("r1", true)
 			tc.Elect("r2")
 			time.Sleep(5 * ttl)
 			if s.State() != client.Safe || h.Err() != nil {

@@ -34,7 +34,7 @@ func TestKeepaliveNoticesASilentReplica(t *testing.T) {
 				}
 			}()
 			time.Sleep(ttl)
-			tc.silence(tc.Master(), true)
+			tc.isolate(tc.Master(), true)
 			time.Sleep(ttl / 100)
 			must(t, held.Unlock(t.Context()))
 			free, soon := time.Now(), 2*ttl*2/3

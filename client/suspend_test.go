@@ -129,10 +129,10 @@ func TestContextTakesNoLock(t *testing.T) {
 // from before the sleep: the connection may be long dead.
 func TestPollAfterASleep(t *testing.T) {
 	onLaptop(t, func(t *testing.T, l *laptop, h *client.Held) {
-		l.tc.silence("r1", true) // requests on their way get lost
+		l.tc.isolate("r1", true) // requests on their way get lost
 		time.Sleep(time.Second)
 		l.sleep(20 * time.Second)
-		l.tc.silence("r1", false)
+		l.tc.isolate("r1", false)
 		woke := time.Now()
 		_ = h.Session().State()
 		synctest.Wait()

@@ -21,7 +21,7 @@ func TestUnlockOfWhatIsLostWhileMastershipMoves(t *testing.T) {
 	}{
 		"refuses connections": {func(tc *testCell) { tc.kill("r1") }, client.ErrLockLost},
 		"is no master":        {func(*testCell) {}, client.ErrLockLost},
-		"is silent":           {func(tc *testCell) { tc.silence("r1", true) }, nil},
+		"is silent":           {func(tc *testCell) { tc.isolate("r1", true) }, nil},
 	} {
 		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
 			s := open(t, c)
@@ -54,8 +54,8 @@ func TestNewsOfAMasterWhileUnlocking(t *testing.T) {
 		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
 
 		h = lock(t, s, "/a")
-		tc.silence("r1", true)
-		time.AfterFunc(time.Second, func() { tc.silence("r1", false); news() })
+		tc.isolate("r1", true)
+		time.AfterFunc(time.Second, func() { tc.isolate("r1", false); news() })
 		began := time.Now()
 		must(t, h.Unlock(t.Context()))
 		wantWithin(t, began, time.Second+client.LateAnswer+100*time.Millisecond)

@@ -211,7 +211,7 @@ func TestWatchCompacted(t *testing.T) {
 	for name, change := range map[string]func(*testCell){
 		"all are well":       func(*testCell) {},
 		"one can't be asked": func(tc *testCell) { tc.kill("r2") },
-		"one hangs":          func(tc *testCell) { tc.silence("r2", true) },
+		"one hangs":          func(tc *testCell) { tc.isolate("r2", true) },
 		"as JSON":            func(tc *testCell) { noStreams(tc) },
 	} {
 		subBubble(t, name, func(t *testing.T, tc *testCell, c *client.Client) {
@@ -306,7 +306,7 @@ func TestWatchLeavesWhoIsSilent(t *testing.T) {
 	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
 		w := watchFor(t, c, 0)
 		time.Sleep(time.Second)
-		tc.silence(tc.watched(), true)
+		tc.isolate(tc.watched(), true)
 		tc.put("/a", "x")
 		time.Sleep(time.Minute)
 		wantTold(t, w, tc.past(0, nil)...)

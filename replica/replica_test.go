@@ -52,9 +52,9 @@ func freeAddrs(t *testing.T, n int) (addrs []string) {
 	return addrs
 }
 
-// silence ends the leadership of a replica. A leader keeps it for a whole test
+// leaderTimeout ends the leadership of a replica. A leader keeps it for a whole test
 // on a busy machine, also under the race detector.
-var silence = testrun.Extend(2*time.Second, 4)
+var leaderTimeout = testrun.Extend(2*time.Second, 4)
 
 // options returns the options of n replicas with small thresholds and short
 // time-outs.
@@ -68,7 +68,7 @@ func options(t *testing.T, n int) []Options {
 	for _, m := range members {
 		all = append(all, Options{
 			Cell: "test", ID: m.ID, DataDir: t.TempDir(), RaftListen: m.RaftAddr, Members: members,
-			MasterLease: time.Second, HeartbeatTimeout: silence, ElectionTimeout: silence,
+			MasterLease: time.Second, HeartbeatTimeout: leaderTimeout, ElectionTimeout: leaderTimeout,
 			ClockDrift: 0.01, SnapshotThreshold: 40, SnapshotInterval: 50 * time.Millisecond, TrailingLogs: 10,
 			Logger: zerolog.Nop(),
 		})

@@ -155,7 +155,7 @@ func membersFound(w *world) {
 		}
 		return fmt.Errorf("it has not asked")
 	})
-	w.gates.list[0].silence()
+	w.gates.list[0].mute()
 	w.d.do("get", fields{"cell": "c", "path": w.known()})
 	w.awaitRenewals(w.renewals()+2, nil)
 	w.wantHeld("h")

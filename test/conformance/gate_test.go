@@ -146,7 +146,7 @@ func always(matches func(*request) bool, f *fault) func(*request) *fault {
 // cut makes all gates silent until heal: nothing passes, in either direction.
 func (g *gates) cut() {
 	for _, one := range g.list {
-		one.silence()
+		one.mute()
 	}
 }
 
@@ -171,7 +171,7 @@ func (g *gates) heal() {
 	}
 }
 
-func (g *gate) silence() {
+func (g *gate) mute() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.cut == nil {

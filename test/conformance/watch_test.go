@@ -138,7 +138,7 @@ func watchHangs(w *world) {
 	w.watchFrom(after)
 	w.write(w.prefix + "/1")
 	w.d.await("event", "w")
-	w.gates.list[w.watchedAt()].silence()
+	w.gates.list[w.watchedAt()].mute()
 	w.write(w.prefix + "/2")
 	w.wantEvents(after)
 }

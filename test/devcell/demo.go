@@ -182,7 +182,7 @@ func (s *story) keptAlive(ctx context.Context, alice *member, epoch uint64, gran
 
 // showExpiry stops alice's keepalives and waits until bob gets the lock.
 func (s *story) showExpiry(ctx context.Context, alice, bob *member, grant lockapi.Grant) error {
-	alice.silence()
+	alice.stopKeepalives()
 	silent := time.Now()
 	s.print("silence", "alice stops sending keepalives without releasing the lock")
 	var event lockapi.Event

@@ -51,7 +51,7 @@ func (s *story) lock(ctx context.Context, path string) (l lockapi.Lock, err erro
 }
 
 // member is one client of the cell: a session with keepalives under any master,
-// until silence.
+// until stopKeepalives.
 type member struct {
 	story   *story
 	name    string
@@ -98,8 +98,8 @@ func (m *member) keepAlive(ctx context.Context) {
 	}
 }
 
-// silence stops the keepalives, as a crash of the client would.
-func (m *member) silence() {
+// stopKeepalives stops the keepalives, as a crash of the client would.
+func (m *member) stopKeepalives() {
 	m.stop()
 	<-m.done
 }

@@ -94,7 +94,7 @@ var longAgo = time.Unix(1, 0)
 // connections.
 func (c *conn) exchange(ctx context.Context, q *Request, deadline time.Time, buf *bytes.Buffer, most int64) (a Answer, again bool, err error) {
 	watchdog := &q.watchdog
-	w := silence{c: c, ctx: ctx, deadline: deadline, watchdog: watchdog}
+	w := firstByteWait{c: c, ctx: ctx, deadline: deadline, watchdog: watchdog}
 	if err := w.begin(); err != nil {
 		return a, c.used, err
 	}
@@ -134,7 +134,7 @@ func (c *conn) cut() { _ = c.SetDeadline(longAgo) }
 
 // send writes the request in one piece. An error does not mean that there is no
 // answer: a server may refuse a body that it has not read to its end.
-func (c *conn) send(q *Request, w *silence) error {
+func (c *conn) send(q *Request, w *firstByteWait) error {
 	b := append(c.out[:0], q.Method...)
 	b = append(b, ' ')
 	b = append(b, q.Target...)
@@ -156,7 +156,7 @@ func (c *conn) send(q *Request, w *silence) error {
 }
 
 // receive reads an answer to its end. last means that no answer can follow it.
-func (c *conn) receive(method string, w *silence, buf *bytes.Buffer, most int64) (a Answer, last bool, err error) {
+func (c *conn) receive(method string, w *firstByteWait, buf *bytes.Buffer, most int64) (a Answer, last bool, err error) {
 	for {
 		if _, err = c.in.Peek(1); err == nil {
 			break

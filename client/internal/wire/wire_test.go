@@ -409,7 +409,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		got := make(chan string, 1)
 		go func() { b, _ := io.ReadAll(far); got <- string(b) }()
 		c := newConn(near)
-		if err := c.send(&test.q, &silence{c: c, watchdog: new(Watchdog)}); err != nil {
+		if err := c.send(&test.q, &firstByteWait{c: c, watchdog: new(Watchdog)}); err != nil {
 			t.Fatal(err)
 		}
 		near.Close()

@@ -281,7 +281,7 @@ func (r *Replica) listen() (net.Listener, error) {
 
 // listenTo listens for callers.
 func listenTo(address string) (net.Listener, error) {
-	of := net.ListenConfig{Control: boundSilence}
+	of := net.ListenConfig{Control: setUserTimeout}
 	of.SetMultipathTCP(false) // which has no such bound
 	return of.Listen(context.Background(), "tcp", address)
 }

@@ -26,7 +26,7 @@ func (w *world) lateSnapshot() {
 	for range 8 {
 		w.besiege(old)
 		w.until(100 * time.Millisecond)
-		w.silence(1500 * time.Millisecond)
+		w.muteAll(1500 * time.Millisecond)
 		before := old.disk.low
 		cut := w.soonIn(1200*time.Millisecond, func() bool { return old.disk.low != before })
 		lacks := old.disk.low > next.disk.high+1 && old.disk.high < old.disk.low+trailing
@@ -40,7 +40,7 @@ func (w *world) lateSnapshot() {
 	}
 	old.tardy = 2500 * time.Millisecond // so that nothing follows the snapshot
 	w.heal()
-	w.silence(3 * time.Second)
+	w.muteAll(3 * time.Second)
 	last := old.disk.high
 	got := w.soonIn(2*time.Second, func() bool {
 		return next.process != nil && next.process.replica != nil && next.process.replica.Health().Applied >= last
@@ -82,7 +82,7 @@ func (w *world) unanswered() {
 	}
 	w.besiege(old)
 	cut := w.soonIn(2*time.Second, func() bool { return next.disk.low > known+1 })
-	w.silence(6 * time.Second)
+	w.muteAll(6 * time.Second)
 	low, high := old.disk.low, old.disk.high
 	w.heal()
 	goesOn := w.soonIn(5*time.Second, func() bool { return next.disk.high > high || old.disk.low != low || w.leader() != old })

@@ -145,7 +145,7 @@ func (w *world) outlived() {
 		w.until(time.Millisecond)
 		old.wake()
 		w.until(between(w.script, 3*time.Millisecond, 10*time.Millisecond))
-		w.silence(8 * time.Second)
+		w.muteAll(8 * time.Second)
 		w.until(8 * time.Second)
 	}
 	old.wake()

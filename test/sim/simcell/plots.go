@@ -131,9 +131,9 @@ func (w *world) overtaken() {
 	w.until(between(w.script, time.Microsecond, 3*time.Millisecond))
 	old.wake()
 	w.until(between(w.script, time.Microsecond, 5*time.Millisecond))
-	silence := between(w.script, time.Second, 10*time.Second)
+	muted := between(w.script, time.Second, 10*time.Second)
 	for _, u := range faithful {
-		w.mute(u, silence)
+		w.mute(u, muted)
 	}
 }
 
@@ -154,7 +154,7 @@ func (w *world) lateResignation() {
 	}
 	switch w.script.IntN(3) {
 	case 0: // no call is under way, and the closing entry is sent at once
-		w.silence(500 * time.Millisecond)
+		w.muteAll(500 * time.Millisecond)
 		w.until(400 * time.Millisecond)
 		w.deafen(old)
 		w.handOver(old, next)
@@ -185,8 +185,8 @@ func (w *world) lateResignation() {
 	w.heal()
 }
 
-// silence mutes all clients for a while.
-func (w *world) silence(d time.Duration) {
+// muteAll mutes all clients for a while.
+func (w *world) muteAll(d time.Duration) {
 	for _, u := range w.users {
 		w.mute(u, d)
 	}

@@ -31,7 +31,7 @@ type profile struct {
 	keys      bool          // users also come through the door for Consul's clients
 	members   bool          // members come and go; else in one run of four
 	five      bool          // then the run starts with an absent member of five; else one in three
-	silence   int           // one new session in this many is cut off at once; 0 = none
+	cutOff    int           // one new session in this many is cut off at once; 0 = none
 	again     int           // one message in this many has a late copy; 0 = none
 	stuck     int           // one in this many takes seconds, also on a fair network; 0 = none
 }
@@ -48,7 +48,7 @@ func newProfile(r *rand.Rand, seed uint64, name string) profile {
 		patience:  pick(r, 50*time.Millisecond, 6*time.Second, 6*time.Second),
 		probes:    pick(r, 0, 0, 1, 1, 2),
 		pipelines: pick(r, true, true, true, false),
-		silence:   pick(r, 0, 4),
+		cutOff:    pick(r, 0, 4),
 		watches:   pick(r, true, true, false),
 		follows:   pick(r, true, false),
 		slow:      pick(r, true, false),

@@ -18,7 +18,7 @@ func (w *world) recount() {
 	defer func(pauses bool) { w.pauses = pauses }(w.pauses)
 	w.pauses = false
 	w.until(3 * time.Second) // stalled goroutines continue
-	w.silence(5 * time.Second)
+	w.muteAll(5 * time.Second)
 	w.until(3500 * time.Millisecond)
 	p := old.process
 	if p == nil || p.master == nil {

@@ -152,7 +152,7 @@ func (p *profile) calm() {
 		p.work[i] = 0
 	}
 	p.work[0] = 1
-	p.stalls, p.probes, p.silence, p.again = 0, 0, 0, 0
+	p.stalls, p.probes, p.cutOff, p.again = 0, 0, 0, 0
 	p.near, p.think = 2*time.Millisecond, 30*time.Millisecond
 	p.watches, p.follows = false, false
 }

@@ -162,7 +162,7 @@ func (u *user) work(ctx context.Context) {
 		}
 		u.session = s
 		u.w.trace.note(u.name, "has session %.4s with a ttl of %v", s.ID(), ttl)
-		if n := u.w.profile.silence; n > 0 && !u.w.faultsOver && u.rng.IntN(n) == 0 {
+		if n := u.w.profile.cutOff; n > 0 && !u.w.faultsOver && u.rng.IntN(n) == 0 {
 			u.w.mute(u, between(u.rng, time.Second, 12*time.Second))
 		}
 		// Unknown leftovers end with their session: the user takes a new one

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSilenceIsBounded: the connections of callers have the limit.
-func TestSilenceIsBounded(t *testing.T) {
+// TestUserTimeout: the connections of callers have the limit.
+func TestUserTimeout(t *testing.T) {
 	l, err := listenTo("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

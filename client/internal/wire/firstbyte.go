@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// silence is the part of an exchange before the first byte of the answer.
-type silence struct {
+// firstByteWait is the part of an exchange before the first byte of the answer.
+type firstByteWait struct {
 	c        *conn
 	ctx      context.Context
 	deadline time.Time
@@ -17,7 +17,7 @@ type silence struct {
 }
 
 // begin sets the first deadline of the connection.
-func (w *silence) begin() error {
+func (w *firstByteWait) begin() error {
 	if !w.c.bare {
 		if err := w.c.SetWriteDeadline(w.deadline); err != nil {
 			return err
@@ -28,7 +28,7 @@ func (w *silence) begin() error {
 
 // lookAt sets the connection's next deadline; through a layer, only for reads:
 // see write.
-func (w *silence) lookAt(at time.Time) error {
+func (w *firstByteWait) lookAt(at time.Time) error {
 	if w.c.bare {
 		return w.c.SetDeadline(at)
 	}
@@ -40,7 +40,7 @@ func (w *silence) lookAt(at time.Time) error {
 // A bare connection works again after a missed deadline. A layer may not:
 // crypto/tls refuses every write after a late one. Therefore a layer may write
 // until the exchange's deadline, and a timer runs the watchdog.
-func (w *silence) write(b []byte) error {
+func (w *firstByteWait) write(b []byte) error {
 	if !w.c.bare && !w.watchdog.next.IsZero() {
 		stop := w.watchdog.During(w.c.cut)
 		_, err := w.c.Write(b)
@@ -58,7 +58,7 @@ func (w *silence) write(b []byte) error {
 }
 
 // follow makes the exchange end with Watchdog.under, if that is set.
-func (w *silence) follow() {
+func (w *firstByteWait) follow() {
 	if w.unlink != nil {
 		w.unlink()
 	}
@@ -69,7 +69,7 @@ func (w *silence) follow() {
 
 // goOn reports whether err means only that the patience has ended. It then
 // calls the hedger, and the exchange continues.
-func (w *silence) goOn(err error) bool {
+func (w *firstByteWait) goOn(err error) bool {
 	if w.watchdog.next.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || w.ended() || !time.Now().Before(w.deadline) {
 		return false
 	}
@@ -78,9 +78,9 @@ func (w *silence) goOn(err error) bool {
 	return w.until(w.watchdog.before(w.deadline))
 }
 
-// over ends the silence: the rest of the exchange may last until its deadline,
+// over ends the wait for the first byte: the rest of the exchange may last until its deadline,
 // unless it stalls.
-func (w *silence) over() {
+func (w *firstByteWait) over() {
 	w.c.rest = rest{deadline: w.deadline, ctx: w.ctx, watchdog: w.watchdog}
 	if !w.watchdog.next.IsZero() {
 		w.watchdog.next = time.Time{}
@@ -90,7 +90,7 @@ func (w *silence) over() {
 
 // until sets the connection's next deadline. It returns false if the exchange
 // has ended: then it cuts the connection again.
-func (w *silence) until(at time.Time) bool {
+func (w *firstByteWait) until(at time.Time) bool {
 	if w.lookAt(at) != nil {
 		return false
 	}
@@ -101,4 +101,4 @@ func (w *silence) until(at time.Time) bool {
 	return true
 }
 
-func (w *silence) ended() bool { return w.ctx.Err() != nil || w.watchdog.ended() != nil }
+func (w *firstByteWait) ended() bool { return w.ctx.Err() != nil || w.watchdog.ended() != nil }
