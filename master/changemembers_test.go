@@ -280,7 +280,7 @@ func TestOthersChangeInBetween(t *testing.T) {
 					f.at["r4"] = founder("r4")
 					f.onAsk = func() {
 						f.onAsk = nil
-						f.change(membership.RemoveMember, standing("r4", founder("r4"), true))
+						f.change(membership.RemoveMember, memberStatus("r4", founder("r4"), true))
 					}
 				})
 				code(t, do(t, m), lockapi.CodeBusy)
@@ -440,7 +440,7 @@ func TestMoveOfANewDirectory(t *testing.T) {
 	inMembersCell(t, 3, func(t *testing.T, c *fakeCell, m *Master) {
 		c.set(func(f *fakeConf) {
 			f.behind[newDirectory] = 1 << 20 // the new directory never catches up
-			f.change(membership.AddNonvoter, standing("r3", newDirectory, false))
+			f.change(membership.AddNonvoter, memberStatus("r3", newDirectory, false))
 		})
 		must(t, second(m.SetMember(t.Context(), &Caller{}, &lockapi.SetMember{ID: "r3", SetMemberRequest: lockapi.SetMemberRequest{RaftAddr: text("moved:1")}})))
 		now, _ := m.members.Membership()
@@ -459,7 +459,7 @@ func TestHalfIsNoRefusal(t *testing.T) {
 		return func(f *fakeConf) {
 			f.behind[newDirectory] = 1 << 20 // the new directory never catches up
 			for _, directory := range directories {
-				f.change(membership.AddNonvoter, standing("r3", directory, false))
+				f.change(membership.AddNonvoter, memberStatus("r3", directory, false))
 			}
 			f.onChange = func(*node) { f.busy, f.onChange = true, nil }
 		}

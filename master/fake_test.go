@@ -223,13 +223,13 @@ func founder(id string) string { return memlog.Directory(id) }
 func newFakeConf(nodes []*node) fakeConf {
 	c := fakeConf{index: 1, at: map[string]string{}, behind: map[string]uint64{}}
 	for _, r := range nodes {
-		c.members = append(c.members, standing(r.id, founder(r.id), true))
+		c.members = append(c.members, memberStatus(r.id, founder(r.id), true))
 		c.at[r.id] = founder(r.id)
 	}
 	return c
 }
 
-func standing(name, directory string, voter bool) membership.MemberStatus {
+func memberStatus(name, directory string, voter bool) membership.MemberStatus {
 	return membership.MemberStatus{Member: membership.Member{ID: name, RaftAddr: name + ":7201", APIURL: "http://" + name}, Directory: directory, Voter: voter, At: name + ":7201"}
 }
 

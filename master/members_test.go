@@ -73,10 +73,10 @@ func write(t *testing.T, m *Master, n int) {
 // TestNextMasterFinishes a change at whichever point the master is lost.
 func TestNextMasterFinishes(t *testing.T) {
 	for point, prepare := range map[string]func(*fakeConf){
-		"taken in": func(f *fakeConf) { f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) },
+		"taken in": func(f *fakeConf) { f.change(membership.AddNonvoter, memberStatus("r2", newDirectory, false)) },
 		"the old one is out": func(f *fakeConf) {
-			f.change(membership.AddNonvoter, standing("r2", newDirectory, false))
-			f.change(membership.RemoveMember, standing("r2", founder("r2"), true))
+			f.change(membership.AddNonvoter, memberStatus("r2", newDirectory, false))
+			f.change(membership.RemoveMember, memberStatus("r2", founder("r2"), true))
 		},
 	} {
 		t.Run(point, func(t *testing.T) {
@@ -185,8 +185,8 @@ func TestJoinerThatNeverComesHoldsNothingUp(t *testing.T) {
 func TestNameIsNeverLost(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		c.set(func(f *fakeConf) {
-			f.change(membership.AddNonvoter, standing("r2", "00000000000000bb", false))
-			f.change(membership.RemoveMember, standing("r2", founder("r2"), true))
+			f.change(membership.AddNonvoter, memberStatus("r2", "00000000000000bb", false))
+			f.change(membership.RemoveMember, memberStatus("r2", founder("r2"), true))
 			delete(f.at, "r2") // its directory is emptied again before it votes
 		})
 		m := c.office("r1").master
@@ -208,8 +208,8 @@ func TestNameIsNeverLost(t *testing.T) {
 	t.Run("the master is lost in between", func(t *testing.T) {
 		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 			c.set(func(f *fakeConf) {
-				f.change(membership.AddNonvoter, standing("r2", "00000000000000bb", false))
-				f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // the other directory is still a member
+				f.change(membership.AddNonvoter, memberStatus("r2", "00000000000000bb", false))
+				f.change(membership.AddNonvoter, memberStatus("r2", newDirectory, false)) // the other directory is still a member
 			})
 			m := c.office("r1").master
 			err := replaceMember(t, m, "r2", newDirectory)
@@ -233,9 +233,9 @@ func TestTakingBackComesTooLate(t *testing.T) {
 	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
 		m := c.office("r1").master
 		c.set(func(f *fakeConf) {
-			f.change(membership.AddNonvoter, standing("r2", newDirectory, false))
+			f.change(membership.AddNonvoter, memberStatus("r2", newDirectory, false))
 			f.onAsk = func() {
-				f.change(membership.RemoveMember, standing("r2", founder("r2"), true))
+				f.change(membership.RemoveMember, memberStatus("r2", founder("r2"), true))
 				f.onAsk = nil
 			}
 		})
@@ -350,10 +350,10 @@ func TestLevelIsRaisedWhenAllKnowIt(t *testing.T) {
 		level("while the third is away", 1)
 		c.set(func(f *fakeConf) {
 			f.at["r3"] = founder("r3")
-			f.change(membership.AddNonvoter, standing("r2", newDirectory, false)) // no process runs with it
+			f.change(membership.AddNonvoter, memberStatus("r2", newDirectory, false)) // no process runs with it
 		})
 		level("with one that has no vote and tells nothing", 1)
-		c.set(func(f *fakeConf) { f.change(membership.RemoveMember, standing("r2", newDirectory, false)) })
+		c.set(func(f *fakeConf) { f.change(membership.RemoveMember, memberStatus("r2", newDirectory, false)) })
 		level("when all know it", 2)
 	})
 }

@@ -39,7 +39,7 @@ func (r *Replica) Membership() (membership.Membership, error) {
 	r.noteSnapshot()
 	m := membership.Membership{Index: max(r.disk.LastConfiguration(), r.committed.latest()), Changing: changing}
 	for _, s := range future.Configuration().Servers {
-		m.Members = append(m.Members, r.standing(s))
+		m.Members = append(m.Members, r.statusOf(s))
 	}
 	slices.SortStableFunc(m.Members, func(a, b membership.MemberStatus) int { return strings.Compare(a.ID, b.ID) })
 	return m, nil
@@ -51,7 +51,7 @@ func (r *Replica) Members() []membership.MemberStatus {
 	return m.Members
 }
 
-func (r *Replica) standing(s raft.Server) membership.MemberStatus {
+func (r *Replica) statusOf(s raft.Server) membership.MemberStatus {
 	name, directory := admission.Split(string(s.ID))
 	_, at := rafttransport.SplitAddress(s.Address)
 	m := r.member(name)

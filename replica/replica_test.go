@@ -52,8 +52,8 @@ func freeAddrs(t *testing.T, n int) (addrs []string) {
 	return addrs
 }
 
-// leaderTimeout ends the leadership of a replica. A leader keeps it for a whole test
-// on a busy machine, also under the race detector.
+// leaderTimeout ends the leadership of a replica. A leader keeps it for a whole
+// test on a busy machine, also under the race detector.
 var leaderTimeout = testrun.Extend(2*time.Second, 4)
 
 // options returns the options of n replicas with small thresholds and short

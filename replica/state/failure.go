@@ -42,7 +42,7 @@ func (f *Failure) describe(s *State, branch []Step) {
 	}
 	switch step := branch[f.Step].(type) {
 	case *Take:
-		f.Lock = s.standing(step.Path)
+		f.Lock = s.lockStatus(step.Path)
 	case *Write:
 		f.Whole = step.WithContent
 		f.look(s)
@@ -62,7 +62,7 @@ func (f *Failure) look(s *State) {
 	}
 }
 
-func (s *State) standing(path string) *LockStatus {
+func (s *State) lockStatus(path string) *LockStatus {
 	out := &LockStatus{}
 	n, ok := s.Lock(path)
 	if !ok {

@@ -98,7 +98,7 @@ func (m *Model) decideAll(op *state.Transaction) state.TransactionResult {
 			failure.Step = i
 			*m = before
 			if take, ok := s.(*state.Take); ok {
-				failure.Lock = m.standing(take.Path)
+				failure.Lock = m.lockStatus(take.Path)
 			}
 			if f := failure.Current; f != nil {
 				failure.Current = m.Files[f.Path] // earlier steps of the transaction were undone
@@ -116,7 +116,7 @@ func (m *Model) decideAll(op *state.Transaction) state.TransactionResult {
 	return r
 }
 
-func (m *Model) standing(path string) *state.LockStatus {
+func (m *Model) lockStatus(path string) *state.LockStatus {
 	l := m.Lock(path)
 	out := &state.LockStatus{Held: len(l.Holders), Waiters: len(l.Queue), DelayMS: l.DelayMS}
 	for _, h := range l.Holders {

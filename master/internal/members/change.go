@@ -135,7 +135,7 @@ func mayAdd(now []membership.MemberStatus, row state.Member, stays bool) (there 
 			case s.RaftAddr != row.RaftAddr, s.APIURL != row.URL:
 				return true, lockapi.Errorf(lockapi.CodeConflict, "replica %q with that directory is a member already, at %s and %s; PATCH it to change that", s.ID, s.RaftAddr, s.APIURL)
 			case stays != row.Stays:
-				return true, lockapi.Errorf(lockapi.CodeConflict, "replica %q with that directory is a member already, %s; PATCH its suffrage to change that", s.ID, standings[stays])
+				return true, lockapi.Errorf(lockapi.CodeConflict, "replica %q with that directory is a member already, %s; PATCH its suffrage to change that", s.ID, voteText[stays])
 			}
 			return true, nil
 		case s.ID == row.ID:
@@ -153,7 +153,7 @@ func mayAdd(now []membership.MemberStatus, row state.Member, stays bool) (there 
 	return false, nil
 }
 
-var standings = map[bool]string{true: "which stays without a vote", false: "which has a vote or gets one"}
+var voteText = map[bool]string{true: "which stays without a vote", false: "which has a vote or gets one"}
 
 // addressesFree returns an error if another member has one of these addresses.
 func addressesFree(now []membership.MemberStatus, row state.Member) error {

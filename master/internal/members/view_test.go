@@ -17,7 +17,7 @@ const (
 
 func founder(id string) string { return "founder of " + id }
 
-func standing(name, directory string, voter bool) membership.MemberStatus {
+func memberStatus(name, directory string, voter bool) membership.MemberStatus {
 	return membership.MemberStatus{Member: membership.Member{ID: name}, Directory: directory, Voter: voter}
 }
 
@@ -67,11 +67,11 @@ func TestSuccessor(t *testing.T) {
 // TestSupersededTakesNoPlace: a superseded directory gets no vote, although it
 // has caught up.
 func TestSupersededTakesNoPlace(t *testing.T) {
-	away := standing("r2", founder("r2"), true)
+	away := memberStatus("r2", founder("r2"), true)
 	seen := View{members: []member{
-		{MemberStatus: standing("r1", founder("r1"), true), there: true, well: true}, {MemberStatus: away},
-		{MemberStatus: standing("r2", earlier, false), there: true, well: true}, {MemberStatus: standing("r2", newDirectory, false)},
-		{MemberStatus: standing("r3", founder("r3"), true), there: true, well: true},
+		{MemberStatus: memberStatus("r1", founder("r1"), true), there: true, well: true}, {MemberStatus: away},
+		{MemberStatus: memberStatus("r2", earlier, false), there: true, well: true}, {MemberStatus: memberStatus("r2", newDirectory, false)},
+		{MemberStatus: memberStatus("r3", founder("r3"), true), there: true, well: true},
 	}}
 	toVote := func(s membership.MemberStatus) bool { return !s.Voter }
 	if _, _, ok := seen.step(toVote); ok {
@@ -88,7 +88,7 @@ func TestSupersededTakesNoPlace(t *testing.T) {
 // last. The others go in the order in which they were added. So no superseded
 // directory is ever the only one left.
 func TestDirectoriesGoInOrder(t *testing.T) {
-	all := []membership.MemberStatus{standing("r1", founder("r1"), true), standing("r2", founder("r2"), true), standing("r2", earlier, false), standing("r2", newDirectory, false)}
+	all := []membership.MemberStatus{memberStatus("r1", founder("r1"), true), memberStatus("r2", founder("r2"), true), memberStatus("r2", earlier, false), memberStatus("r2", newDirectory, false)}
 	for but, want := range map[string][]string{"": {earlier, newDirectory, founder("r2")}, founder("r2"): {earlier, newDirectory}, newDirectory: {earlier}} {
 		var got []string
 		for left := slices.Clone(all); ; {

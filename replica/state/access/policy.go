@@ -30,9 +30,9 @@ type Policy struct {
 	rules            btree.Tree[string, *Rule] // by path
 	root             *place                    // the same, by segments; nil if there are no rules
 	groups           btree.Tree[string, *group]
-	standings        btree.Tree[string, *standing]
+	groupSets        btree.Tree[string, *groupSet]
 	quotas           btree.Tree[string, *Quota] // by the principal or group, as lists name it
-	reach            int                        // number of entries in groups and standings
+	reach            int                        // number of entries in groups and groupSets
 	open             int                        // rules that name Anonymous
 	size             int64
 }
@@ -75,7 +75,7 @@ func New() *Policy {
 	return &Policy{
 		rules:     btree.New(func(path string, r *Rule) int { return strings.Compare(path, r.Path) }),
 		groups:    btree.New(func(name string, g *group) int { return strings.Compare(name, g.Group) }),
-		standings: btree.New(func(entry string, m *standing) int { return strings.Compare(entry, m.of) }),
+		groupSets: btree.New(func(entry string, m *groupSet) int { return strings.Compare(entry, m.of) }),
 		quotas:    btree.New(func(of string, q *Quota) int { return strings.Compare(of, q.Of) }),
 	}
 }

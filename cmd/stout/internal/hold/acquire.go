@@ -266,7 +266,7 @@ func (w *waitWatch) look(ctx context.Context) (again time.Duration) {
 		w.answered(true)
 		return w.every
 	}
-	silent, masterless, why := w.standing()
+	silent, masterless, why := w.lastHeard()
 	switch {
 	case ctx.Err() != nil:
 	case silent >= troubleAfter:
@@ -277,10 +277,10 @@ func (w *waitWatch) look(ctx context.Context) (again time.Duration) {
 	return min(w.every, lookEvery)
 }
 
-// standing returns how long the cell has been silent (all replicas were asked
+// lastHeard returns how long the cell has been silent (all replicas were asked
 // and none answered) or without a master (a replica answers). why is the answer
 // of a replica outside any cell, for example that it waits for a founding.
-func (w *waitWatch) standing() (silent, masterless time.Duration, why string) {
+func (w *waitWatch) lastHeard() (silent, masterless time.Duration, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	answered := false

@@ -7,16 +7,16 @@ import (
 	"github.com/stoutlock/stout/replica/state/internal/btree"
 )
 
-// standing holds the groups of a principal or a group. It is immutable.
-type standing struct {
+// groupSet holds the groups of a principal or a group. It is immutable.
+type groupSet struct {
 	of     string   // as lists name it
 	direct []string // names of the groups that it is a direct member of, sorted
 	all    []string // names of all its groups, at any depth; shared with the group if there is only one
 }
 
-// cost returns the number of entries that the standing does not share with a
+// cost returns the number of entries that the groupSet does not share with a
 // group.
-func (m *standing) cost() int {
+func (m *groupSet) cost() int {
 	if m == nil || len(m.direct) < 2 {
 		return 0
 	}
@@ -25,7 +25,7 @@ func (m *standing) cost() int {
 
 // within returns the groups of a principal or a group, at any depth, sorted.
 func (p *Policy) within(entry string) []string {
-	m, ok := p.standings.Get(entry)
+	m, ok := p.groupSets.Get(entry)
 	if !ok {
 		return nil
 	}
@@ -36,13 +36,13 @@ func (p *Policy) within(entry string) []string {
 type change struct {
 	*Policy
 	groups    btree.Edit[string, *group]
-	standings btree.Edit[string, *standing]
+	groupSets btree.Edit[string, *groupSet]
 	stale     map[string]bool // principals and groups to compute again
 	order     []string        // the order in which they were marked; it does not affect the result
 }
 
 func (p *Policy) change() *change {
-	return &change{Policy: p, groups: p.groups.Edit(), standings: p.standings.Edit(), stale: map[string]bool{}}
+	return &change{Policy: p, groups: p.groups.Edit(), groupSets: p.groupSets.Edit(), stale: map[string]bool{}}
 }
 
 // rejoin replaces the members of a group, and the group by g, which is nil if
@@ -99,14 +99,14 @@ func without(list []string, name string) []string {
 }
 
 func (c *change) setDirect(entry string, to func([]string) []string) {
-	next := &standing{of: entry}
-	if m, ok := c.standings.Get(entry); ok {
+	next := &groupSet{of: entry}
+	if m, ok := c.groupSets.Get(entry); ok {
 		*next = *m
 		c.reach -= m.cost()
 	}
 	next.direct = to(next.direct)
 	c.reach += next.cost()
-	c.standings.Put(entry, next)
+	c.groupSets.Put(entry, next)
 	c.mark(entry)
 }
 
@@ -133,9 +133,9 @@ func (c *change) renew(entry string) {
 		return
 	}
 	c.stale[entry] = false
-	m, _ := c.standings.Get(entry)
+	m, _ := c.groupSets.Get(entry)
 	c.reach -= m.cost()
-	next := &standing{of: entry, direct: m.direct}
+	next := &groupSet{of: entry, direct: m.direct}
 	for _, name := range next.direct {
 		c.renew(Group(name))
 		above, _ := c.groups.Get(name)
@@ -151,9 +151,9 @@ func (c *change) renew(entry string) {
 	}
 	c.reach += next.cost()
 	if len(next.direct) == 0 {
-		c.standings.Delete(entry)
+		c.groupSets.Delete(entry)
 	} else {
-		c.standings.Put(entry, next)
+		c.groupSets.Put(entry, next)
 	}
 	name, isGroup := strings.CutPrefix(entry, groupPrefix)
 	if g, there := c.groups.Get(name); isGroup && there {
