@@ -14,8 +14,8 @@ import (
 // executes, after it has identified the caller and before it checks rights: a
 // caller without rights costs as much.
 
-// Hold is how to answer a call beyond its principal's calls per second.
-type Hold struct {
+// Backoff is how to answer a call beyond its principal's calls per second.
+type Backoff struct {
 	For   time.Duration // the answer waits for so long
 	Close bool          // the connection is closed after the answer
 }
@@ -29,12 +29,12 @@ const (
 )
 
 // A refused call is answered when another call may be admitted, but not before
-// leastHold and not after mostHold. A principal's refusals are answered at
-// intervals of refusalEvery. If more of them wait than fit into mostHold, the
+// leastBackoff and not after mostBackoff. A principal's refusals are answered at
+// intervals of refusalEvery. If more of them wait than fit into mostBackoff, the
 // next call is answered at once, and its connection is closed.
 const (
-	leastHold    = 500 * time.Millisecond
-	mostHold     = time.Second
+	leastBackoff = 500 * time.Millisecond
+	mostBackoff  = time.Second
 	refusalEvery = 10 * time.Millisecond
 )
 
@@ -70,7 +70,7 @@ type backlog struct {
 func (b *backlog) admit(now time.Duration, rate, burst float64) (left float64, wait time.Duration) {
 	ahead := float64(max(0, b.until-now))
 	if burst < 1 || rate <= 0 {
-		return ahead * b.rate / float64(time.Second), mostHold
+		return ahead * b.rate / float64(time.Second), mostBackoff
 	}
 	every := float64(time.Second) / rate
 	if b.rate != rate {
@@ -78,7 +78,7 @@ func (b *backlog) admit(now time.Duration, rate, burst float64) (left float64, w
 		b.until, b.rate = now+time.Duration(min(ahead, math.MaxInt64/2)), rate
 	}
 	if free := ahead - (burst-1)*every; free > 0 {
-		return ahead / every, time.Duration(math.Ceil(min(free, float64(mostHold))))
+		return ahead / every, time.Duration(math.Ceil(min(free, float64(mostBackoff))))
 	}
 	b.until = now + time.Duration(ahead+every) // rounded down: a whole burst fits
 	return 0, 0
@@ -103,7 +103,7 @@ func (p *pacer) forget(now time.Duration) {
 
 // admit counts a call of a principal, or returns how many calls are left and how
 // to answer it.
-func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept bool) (left float64, hold Hold, ok bool) {
+func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept bool) (left float64, backoff Backoff, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.of[who]
@@ -123,14 +123,14 @@ func (p *pacer) admit(who string, now time.Duration, rate, burst float64, kept b
 	}
 	left, wait := of.admit(now, rate, burst)
 	if wait == 0 {
-		return 0, Hold{}, true
+		return 0, Backoff{}, true
 	}
 	next := max(c.answers, now)
-	if next-now > mostHold-refusalEvery {
-		return left, Hold{Close: true}, false
+	if next-now > mostBackoff-refusalEvery {
+		return left, Backoff{Close: true}, false
 	}
 	c.answers = next + refusalEvery
-	return left, Hold{For: min(mostHold, max(leastHold, wait, c.answers-now))}, false
+	return left, Backoff{For: min(mostBackoff, max(leastBackoff, wait, c.answers-now))}, false
 }
 
 // BoundsCalls reports whether any quota applies to calls.
@@ -141,19 +141,19 @@ func (m *Master) BoundsCalls() bool {
 
 // AdmitCall counts a call against its caller's calls per second. The error is
 // too_many. frees means that the call keeps or frees what the caller has.
-func (m *Master) AdmitCall(by *Caller, frees bool) (Hold, error) {
+func (m *Master) AdmitCall(by *Caller, frees bool) (Backoff, error) {
 	s := m.log.State()
 	if !m.BoundsCalls() || by.identify(s) != nil { // which the check of the call reports
-		return Hold{}, nil
+		return Backoff{}, nil
 	}
 	who := by.who().Identity()
 	if who == access.Anonymous && !s.Policy().NamesAnonymous() {
-		return Hold{}, nil // no call is open to it
+		return Backoff{}, nil // no call is open to it
 	}
 	limits := s.Policy().LimitsOf(who)
 	limit := limits[access.CallsPerSecond]
 	if limit == access.NoLimit {
-		return Hold{}, nil
+		return Backoff{}, nil
 	}
 	rate, burst := float64(limit), float64(limits[access.Burst])
 	if frees {
@@ -165,15 +165,15 @@ func (m *Master) AdmitCall(by *Caller, frees bool) (Hold, error) {
 		rate = keptTimes*rate + keptMore + has
 		burst = max(rate, keptTimes*burst)
 	}
-	left, hold, ok := m.pacer.admit(who, m.opts.Clock(), rate, burst, frees)
+	left, backoff, ok := m.pacer.admit(who, m.opts.Clock(), rate, burst, frees)
 	if ok {
-		return Hold{}, nil
+		return Backoff{}, nil
 	}
 	m.refused[quota.PrincipalCalls].Add(1)
 	e := lockapi.TooMany(quota.PrincipalCalls.Name(), int64(left), int64(rate), "quota calls_per_second of %s is used up: at most %d calls a second are allowed, and %d at once; call less often, or have the quota raised",
 		who, int64(rate), int64(burst))
-	e.Principal, e.RetryAfter = who, int(mostHold/time.Second)
-	return hold, e
+	e.Principal, e.RetryAfter = who, int(mostBackoff/time.Second)
+	return backoff, e
 }
 
 // Watcher returns the caller of a call that waits for events, and how many such

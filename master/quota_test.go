@@ -468,10 +468,10 @@ func TestPacer(t *testing.T) {
 		want        []time.Duration // how long the answer waits; never for an admitted call
 	}{
 		{"within the burst", 10, 3, []time.Duration{0, 0, 0}, []time.Duration{never, never, never}},
-		{"beyond it", 10, 2, []time.Duration{0, 0, 0}, []time.Duration{never, never, leastHold}},
+		{"beyond it", 10, 2, []time.Duration{0, 0, 0}, []time.Duration{never, never, leastBackoff}},
 		{"at the rate", 10, 1, []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond}, []time.Duration{never, never, never}},
-		{"faster", 10, 1, []time.Duration{0, 40 * time.Millisecond, 100 * time.Millisecond}, []time.Duration{never, leastHold, never}},
-		{"after a pause the burst is full", 10, 2, []time.Duration{0, 0, time.Hour, time.Hour, time.Hour}, []time.Duration{never, never, never, never, leastHold}},
+		{"faster", 10, 1, []time.Duration{0, 40 * time.Millisecond, 100 * time.Millisecond}, []time.Duration{never, leastBackoff, never}},
+		{"after a pause the burst is full", 10, 2, []time.Duration{0, 0, time.Hour, time.Hour, time.Hour}, []time.Duration{never, never, never, never, leastBackoff}},
 		{"slow", 0.1, 1, []time.Duration{0, time.Second}, []time.Duration{never, time.Second}},
 		{"none", 0, 0, []time.Duration{0, time.Hour}, []time.Duration{time.Second, time.Second}},
 		{"no burst", 10, 0, []time.Duration{0}, []time.Duration{time.Second}},
@@ -480,9 +480,9 @@ func TestPacer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var p pacer
 			for i, now := range c.at {
-				_, hold, ok := p.admit("user:a", now, c.rate, c.burst, false)
-				if want := c.want[i]; ok != (want == never) || !ok && (hold.For != want || hold.Close) {
-					t.Errorf("call %d: %v, %+v; want %v", i, ok, hold, want)
+				_, backoff, ok := p.admit("user:a", now, c.rate, c.burst, false)
+				if want := c.want[i]; ok != (want == never) || !ok && (backoff.For != want || backoff.Close) {
+					t.Errorf("call %d: %v, %+v; want %v", i, ok, backoff, want)
 				}
 			}
 		})
@@ -495,13 +495,13 @@ func TestPacerHoldsFewAnswers(t *testing.T) {
 	var p pacer
 	waiting := 0
 	for range 10_000 {
-		if _, hold, ok := p.admit("user:a", 0, 1, 1, false); !ok && !hold.Close {
-			if waiting++; hold.For > mostHold {
-				t.Fatalf("an answer waits for %v", hold.For)
+		if _, backoff, ok := p.admit("user:a", 0, 1, 1, false); !ok && !backoff.Close {
+			if waiting++; backoff.For > mostBackoff {
+				t.Fatalf("an answer waits for %v", backoff.For)
 			}
 		}
 	}
-	if most := int(mostHold / refusalEvery); waiting != most {
+	if most := int(mostBackoff / refusalEvery); waiting != most {
 		t.Errorf("%d answers wait at once, want %d", waiting, most)
 	}
 	if _, _, ok := p.admit("user:a", 0, 100, 100, true); !ok {
@@ -544,15 +544,15 @@ func TestPace(t *testing.T) {
 		// admitted counts the calls that are admitted at once.
 		admitted := func(principal string, frees bool) (count int) {
 			for range 10_000 {
-				hold, err := m.AdmitCall(&Caller{Principal: principal, Ask: Ask{Right: Operate}}, frees)
+				backoff, err := m.AdmitCall(&Caller{Principal: principal, Ask: Ask{Right: Operate}}, frees)
 				if err == nil {
 					count++
 					continue
 				}
 				e := code(t, err, lockapi.CodeTooMany)
 				who := (&Caller{Principal: principal}).who().Identity()
-				if e.Quota != "calls_per_second" || e.Principal != who || e.RetryAfter != 1 || hold.For > time.Second || hold == (Hold{}) {
-					t.Fatalf("%+v of %s, %+v", e, who, hold)
+				if e.Quota != "calls_per_second" || e.Principal != who || e.RetryAfter != 1 || backoff.For > time.Second || backoff == (Backoff{}) {
+					t.Fatalf("%+v of %s, %+v", e, who, backoff)
 				}
 			}
 			return count

@@ -51,7 +51,7 @@ type exchange struct {
 	whileOff error          // error while access control is off; nil for none
 	broke    bool           // the call has the break-glass secret
 	paced    bool           // it was counted against the caller's calls per second
-	hold     master.Hold    // how to answer if that count has refused it
+	backoff  master.Backoff // how to answer if that count has refused it
 	proof    identity.Proof // from the JWT or certificate
 	how      string         // which of them; empty for neither
 	// brought reports that the call has a credential, good or bad.

@@ -112,7 +112,7 @@ func Audits(method, template string) string {
 func (knowing) BoundsCalls() bool { return false }
 
 // AdmitCall admits every call.
-func (knowing) AdmitCall(*master.Caller, bool) (master.Hold, error) { return master.Hold{}, nil }
+func (knowing) AdmitCall(*master.Caller, bool) (master.Backoff, error) { return master.Backoff{}, nil }
 
 // Forwards counts the calls that need another member now.
 func (s *Server) Forwards() int { return s.sent.Count() }

@@ -76,7 +76,7 @@ func (x *exchange) conclude(got peers.Answer, t task) error {
 	if got.Status == http.StatusUnauthorized && x.misplaced {
 		return lockapi.Errorf(lockapi.CodeUnauthenticated, "the master refused the credential") // fail adds the details
 	}
-	if got.Status == http.StatusUnauthorized || x.detachHold(got.Header) {
+	if got.Status == http.StatusUnauthorized || x.detachBackoff(got.Header) {
 		x.late = &got
 		return nil
 	}

@@ -27,7 +27,7 @@ type Master interface {
 	BoundsCalls() bool
 	// AdmitCall counts a call against its caller's calls per second: see
 	// master.Master.
-	AdmitCall(by *master.Caller, frees bool) (master.Hold, error)
+	AdmitCall(by *master.Caller, frees bool) (master.Backoff, error)
 	// Watcher returns the caller of a call that waits for events, and how many
 	// of them it may have at this replica: see master.Master.
 	Watcher(by *master.Caller) (who string, most int64, bounded bool)

@@ -14,10 +14,10 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// headerHold is how another replica is to answer a call that this one refused,
-// see master.Hold: the milliseconds to wait, and "close" to close the caller's
+// headerBackoff is how another replica is to answer a call that this one refused,
+// see master.Backoff: the milliseconds to wait, and "close" to close the caller's
 // connection. That replica has the connection.
-const headerHold = "Stout-Hold"
+const headerBackoff = "Stout-Hold"
 
 // pace counts a call once against its caller's calls per second. frees means
 // that it keeps or frees what the caller has.
@@ -26,7 +26,7 @@ func (x *exchange) pace(frees bool) (err error) {
 		return nil
 	}
 	x.paced = true
-	x.hold, err = x.master.AdmitCall(x.caller(), frees)
+	x.backoff, err = x.master.AdmitCall(x.caller(), frees)
 	return err
 }
 
@@ -42,38 +42,38 @@ func (x *exchange) paceRefused(err error) error {
 
 // holdAnswer delays the answer to a call beyond its caller's calls per second.
 func (x *exchange) holdAnswer() {
-	hold := x.hold
-	if hold == (master.Hold{}) {
+	backoff := x.backoff
+	if backoff == (master.Backoff{}) {
 		return
 	}
 	h := x.c.Writer.Header()
 	if x.peer {
-		text := strconv.FormatInt(hold.For.Milliseconds(), 10)
-		if hold.Close {
+		text := strconv.FormatInt(backoff.For.Milliseconds(), 10)
+		if backoff.Close {
 			text += " close"
 		}
-		h.Set(headerHold, text)
+		h.Set(headerBackoff, text)
 		return
 	}
 	x.metrics.held.Inc()
-	if hold.Close || x.spared {
+	if backoff.Close || x.spared {
 		h.Set("Connection", "close")
 		return
 	}
-	x.delay(hold.For)
+	x.delay(backoff.For)
 }
 
-// detachHold removes the header of another replica's answer, and reports whether
+// detachBackoff removes the header of another replica's answer, and reports whether
 // it had one.
-func (x *exchange) detachHold(from http.Header) bool {
-	text := from.Get(headerHold)
+func (x *exchange) detachBackoff(from http.Header) bool {
+	text := from.Get(headerBackoff)
 	if text == "" {
 		return false
 	}
-	from.Del(headerHold)
+	from.Del(headerBackoff)
 	ms, rest, _ := strings.Cut(text, " ")
 	n, _ := strconv.ParseUint(ms, 10, 16)
-	x.hold = master.Hold{For: time.Duration(n) * time.Millisecond, Close: rest == "close"}
+	x.backoff = master.Backoff{For: time.Duration(n) * time.Millisecond, Close: rest == "close"}
 	return true
 }
 

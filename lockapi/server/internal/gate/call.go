@@ -42,18 +42,18 @@ type Caller interface {
 // Names caches the principals of tokens during one count.
 type Names map[[32]byte]string
 
-// holder is the unit by which waiting calls are counted: a principal or, for
-// anonymous callers, a network.
-type holder struct {
+// callerOrSource is the unit by which waiting calls are counted: a principal or,
+// for anonymous callers, a network.
+type callerOrSource struct {
 	principal string
 	from      Source
 }
 
-func holderOf(c Caller, met Names, from Source) holder {
+func callerOrSourceOf(c Caller, met Names, from Source) callerOrSource {
 	if name := c.Principal(met); name != "" {
-		return holder{principal: name}
+		return callerOrSource{principal: name}
 	}
-	return holder{from: from}
+	return callerOrSource{from: from}
 }
 
 // Park lets others displace the call's connection, until Unpark.
@@ -83,7 +83,7 @@ func (p *Conns) Reserve(ctx context.Context, c *Call) bool {
 	return ok && g.sit(p.replace(c, g.Conn))
 }
 
-// crowd counts the waiting calls of one holder.
+// crowd counts the waiting calls of one caller or source.
 type crowd struct {
 	calls        int
 	wait, keeper *conn // oldest call that keeps no session alive, and oldest that does
@@ -113,14 +113,14 @@ func (p *Conns) close(c *conn) bool {
 // choose returns the connection to close for the newcomer, or nil. p.mu is
 // held.
 func (p *Conns) choose(newcomer *Call, fits func(*Call) bool) *conn {
-	known, crowds := Names{}, map[holder]*crowd{}
+	known, crowds := Names{}, map[callerOrSource]*crowd{}
 	var order []*crowd
 	for c := p.working.next; c != &p.working; c = c.next {
 		one := c.waiting.Load()
 		if one == nil || !fits(one) {
 			continue
 		}
-		h := holderOf(one.Of, known, SourceOf(c.RemoteAddr()))
+		h := callerOrSourceOf(one.Of, known, SourceOf(c.RemoteAddr()))
 		of := crowds[h]
 		if of == nil {
 			of = &crowd{}
@@ -129,7 +129,7 @@ func (p *Conns) choose(newcomer *Call, fits func(*Call) bool) *conn {
 		}
 		of.add(c, one.Keeps)
 	}
-	own := crowds[holderOf(newcomer.Of, known, newcomer.Of.Source())]
+	own := crowds[callerOrSourceOf(newcomer.Of, known, newcomer.Of.Source())]
 	if newcomer.Keeps {
 		if most := largest(order, func(of *crowd) int { return of.waits }); most != nil && most.waits > 0 {
 			return most.wait
