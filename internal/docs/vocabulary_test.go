@@ -16,8 +16,8 @@ import (
 // mostOwn bounds the words of our own in docs/glossary.md.
 const mostOwn = 15
 
-// TestVocabulary checks that every word of an exported name in the product is in
-// testdata/vocabulary.txt, which lists the field's words by their source, or is one
+// TestVocabulary checks that every word of an exported name in the product, and of
+// the name of its file, is in testdata/vocabulary.txt, which lists the field's words by their source, or is one
 // of our own words in docs/glossary.md; and that no listed word is unused.
 func TestVocabulary(t *testing.T) {
 	list, err := os.ReadFile("testdata/vocabulary.txt")
@@ -39,18 +39,20 @@ func TestVocabulary(t *testing.T) {
 	for _, word := range own {
 		used[word] = true
 	}
-	names := exportedWords(t)
+	names := productWords(t)
 	for _, word := range slices.Sorted(maps.Keys(names)) {
-		stem := slices.IndexFunc(stems(word), func(s string) bool { _, listed := used[s]; return listed })
-		if stem < 0 {
+		listed := listedIn(word, used)
+		if listed == nil {
 			t.Errorf("%q, in %s, is neither the field's (testdata/vocabulary.txt) nor in docs/glossary.md: take the field's word, or explain yours", word, names[word])
 			continue
 		}
-		used[stems(word)[stem]] = true
+		for _, word := range listed {
+			used[word] = true
+		}
 	}
 	for _, word := range slices.Sorted(maps.Keys(used)) {
 		if !used[word] {
-			t.Errorf("testdata/vocabulary.txt lists %q, which no exported name has", word)
+			t.Errorf("testdata/vocabulary.txt lists %q, which no exported name or file has", word)
 		}
 	}
 }
@@ -71,6 +73,24 @@ func ownWords(t *testing.T) (own []string) {
 	return own
 }
 
+// listedIn returns the listed word that a word is a form of, or the words of a
+// compound such as freebytes. It returns nil for an unknown word.
+func listedIn(word string, list map[string]bool) []string {
+	for _, stem := range stems(word) {
+		if _, ok := list[stem]; ok {
+			return []string{stem}
+		}
+	}
+	for at := 3; at <= len(word)-3; at++ { // shorter parts would be found in any word
+		if first := listedIn(word[:at], list); first != nil {
+			if rest := listedIn(word[at:], list); rest != nil {
+				return append(first, rest...)
+			}
+		}
+	}
+	return nil
+}
+
 // stems returns a word and what it may be a form of.
 func stems(word string) []string {
 	all := []string{word}
@@ -88,15 +108,18 @@ func stems(word string) []string {
 	return all
 }
 
-// exportedWords returns the words of exported types, functions, methods, constants,
-// variables and fields of the product, each with a place.
-func exportedWords(t *testing.T) map[string]string {
+// productWords returns the words of exported types, functions, methods, constants,
+// variables and fields of the product, and of its files, each with a place.
+func productWords(t *testing.T) map[string]string {
 	t.Helper()
 	words := map[string]string{}
 	for _, top := range []string{"client", "lockapi", "lease", "master", "replica", "cmd/stout", "cmd/stoutd", "internal"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 				return err
+			}
+			for _, word := range splitName(strings.TrimSuffix(filepath.Base(name), ".go")) {
+				words[word] = name
 			}
 			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 			if err != nil {

@@ -59,7 +59,7 @@ type asyncLog struct {
 	began     atomic.Int64 // when the current write began, by the clock; 0 without one
 	took      *metric.Histogram
 	disk      *metric.Histogram
-	landed    landings    // has a mutex of its own
+	landed    writeTimes  // has a mutex of its own
 	waits     atomic.Bool // waitCommitted may wait for an acknowledgement
 	recent    recent      // also has a mutex of its own
 

@@ -9,30 +9,30 @@ import (
 	"github.com/stoutlock/stout/internal/metric"
 )
 
-// landings record, for the last entries that this replica proposed as leader,
+// writeTimes record, for the last entries that this replica proposed as leader,
 // when each was submitted to its disk and when it was written. Index and term
 // identify an entry: another entry may replace one that was never committed.
-type landings struct {
+type writeTimes struct {
 	mu   sync.Mutex
-	last [CacheSize]landing // by index
+	last [CacheSize]writeTime // by index
 }
 
-type landing struct {
+type writeTime struct {
 	index, term   uint64
 	left, arrived time.Duration // arrived is 0 until the entry is written
 }
 
 // left records entries that are submitted to the disk.
-func (l *landings) left(logs []*raft.Log, now time.Duration) {
+func (l *writeTimes) left(logs []*raft.Log, now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range logs {
-		l.last[e.Index%CacheSize] = landing{index: e.Index, term: e.Term, left: now}
+		l.last[e.Index%CacheSize] = writeTime{index: e.Index, term: e.Term, left: now}
 	}
 }
 
 // arrived records entries that are on the disk, and how long each took.
-func (l *landings) arrived(logs []*raft.Log, now time.Duration, took *metric.Histogram) {
+func (l *writeTimes) arrived(logs []*raft.Log, now time.Duration, took *metric.Histogram) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range logs {
@@ -45,7 +45,7 @@ func (l *landings) arrived(logs []*raft.Log, now time.Duration, took *metric.His
 
 // find returns when an entry was submitted to the disk, and when it was
 // written: 0 before that.
-func (l *landings) find(index, term uint64) (left, arrived time.Duration, ok bool) {
+func (l *writeTimes) find(index, term uint64) (left, arrived time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := &l.last[index%CacheSize]
