@@ -184,13 +184,21 @@ func (a *acquisition) withdrawAtEnd(ctx context.Context, cut context.CancelFunc)
 
 // inPart handles the conflict of a repeated request for several locks: the
 // answer that granted them was lost, and one has been released by another caller
-// since. It gives the others back, so that the request can begin anew.
+// since. It gives the others back, so that the request can begin anew. That
+// needs a fresh handle: a late copy of a release here names no token, and would
+// release the next grant.
 func (a *acquisition) inPart(ctx context.Context) bool {
 	if len(a.with) == 0 || a.anew {
 		return false
 	}
 	a.anew = true
-	return a.withdraw(ctx) == nil
+	if a.withdraw(ctx) != nil {
+		return false
+	}
+	_ = a.s.locks.enter(a) // if the session is over, so is the next request
+	a.req.Handle = a.handle
+	a.s.reconciler.expectOrphans()
+	return true
 }
 
 // withdraw releases the acquisition's grant or queue position, of all locks.

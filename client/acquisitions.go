@@ -22,13 +22,15 @@ type acquisitions struct {
 	over     error // the session's error, once it is over
 }
 
-// enter adds an acquisition under a fresh handle.
+// enter adds an acquisition under a fresh handle, which replaces its present
+// one.
 func (t *acquisitions) enter(a *acquisition) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over != nil {
 		return t.over
 	}
+	delete(t.byHandle, a.handle)
 	t.serial++
 	a.handle = t.prefix + strconv.FormatUint(t.serial, 36)
 	t.byHandle[a.handle] = a

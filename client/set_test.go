@@ -260,3 +260,37 @@ func TestUnlockOfSeveralReportsALoss(t *testing.T) {
 		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
 	})
 }
+
+// TestLateReleaseBeforeBeginningAnew: the release with which a request for
+// several locks begins anew is repeated, and its first attempt arrives after the
+// new grant.
+func TestLateReleaseBeforeBeginningAnew(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		first, s := lock(t, open(t, c), "/a"), open(t, c)
+		var held *client.Held
+		var waiting sync.WaitGroup
+		waiting.Go(func() { held = lock(t, s, "/a", client.With("/b")) })
+		time.Sleep(time.Second)
+		var dropped, delayed atomic.Bool
+		tc.dropIf(func(q *http.Request) bool {
+			return q.Method == http.MethodPut && dropped.CompareAndSwap(false, true)
+		})
+		wantErr(t, first.Unlock(t.Context()), nil)
+		tc.ReleaseByForce("/b")
+		tc.delayBy(func(q *http.Request) time.Duration {
+			if q.Method == http.MethodDelete && delayed.CompareAndSwap(false, true) {
+				return 10 * time.Second
+			}
+			return 0
+		})
+		waiting.Wait()
+		if !dropped.Load() || !delayed.Load() {
+			t.Fatal("the request did not begin anew")
+		}
+		time.Sleep(time.Minute)
+		wantErr(t, held.Err(), nil)
+		wantHolders(t, tc, 1, 0, "/a", "/b")
+		wantErr(t, held.Unlock(t.Context()), nil)
+		wantHolders(t, tc, 0, 0, "/a", "/b")
+	})
+}
