@@ -75,12 +75,13 @@ func (a *acquisition) has(token uint64) (has bool) {
 
 // release is the state of an acquisition's release.
 type release struct {
-	turn     chan struct{} // has the value of the call that works; guards the following
-	settled  bool          // outcome is final
-	outcome  error
-	repeated bool // an earlier call may have done the work
-	done     int  // how many of several locks have been released
-	missed   bool // one of those was not held
+	turn      chan struct{} // has the value of the call that works; guards the following
+	settled   bool          // outcome is final
+	outcome   error
+	abandoned bool // the reconciler may have done the work
+	done      int  // how many of the locks have been released
+	missed    bool // one of those was not held
+	repeated  bool // an earlier call may have released the next one
 }
 
 // newAcquisition makes an acquisition with a fresh handle.

@@ -59,7 +59,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 		case isNoSession(err):
 			return r.settle(a.s.expire())
 		}
-		r.repeated = true
+		r.abandoned = true
 		a.abandon()
 		return fmt.Errorf("stout: unlock %s: %w", a.path, err)
 	}
@@ -98,7 +98,7 @@ func (a *acquisition) beginRelease() error {
 	if a.s.locks.over != nil {
 		return a.s.locks.over
 	}
-	if a.phase == gone && !a.release.repeated {
+	if a.phase == gone && !a.release.abandoned {
 		return ErrLockLost
 	}
 	a.phase = leaving
@@ -117,33 +117,30 @@ func (a *acquisition) tryRelease(ctx context.Context, end time.Time) (bool, erro
 	}
 	defer a.disarm()
 	r := &a.release
-	before := r.repeated
-	if len(a.with) == 0 {
-		return r.call(ctx, a, a.path, a.token, before)
-	}
 	for ; r.done <= len(a.with); r.done++ {
 		path, token := a.path, a.token
 		if r.done > 0 {
 			path, token = a.with[r.done-1].path, a.with[r.done-1].token
 		}
-		released, err := r.call(ctx, a, path, token, before)
-		if err != nil {
+		if err := r.call(ctx, a, path, token); err != nil {
 			return false, err
 		}
-		r.missed = r.missed || !released
 	}
 	return !r.missed, nil
 }
 
-// call releases one lock of the acquisition. repeated reports whether an earlier
-// call may have done so.
-func (r *release) call(ctx context.Context, a *acquisition, path string, token uint64, repeated bool) (bool, error) {
+// call releases the next lock of the acquisition.
+func (r *release) call(ctx context.Context, a *acquisition, path string, token uint64) error {
 	var answer lockapi.Released
 	q := releaseCall(path, a.s.id, a.handle, token)
 	q.Out = &answer
 	err := a.s.c.calls.Do(ctx, &q)
 	r.repeated = r.repeated || q.Unanswered
-	return answer.Released || repeated || q.Unanswered, err
+	if err == nil {
+		r.missed = r.missed || !answer.Released && !r.repeated && !r.abandoned
+		r.repeated = false
+	}
+	return err
 }
 
 // releaseCall returns the call that ends a hold or a position in a queue.

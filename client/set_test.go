@@ -294,3 +294,23 @@ func TestLateReleaseBeforeBeginningAnew(t *testing.T) {
 		wantHolders(t, tc, 0, 0, "/a", "/b")
 	})
 }
+
+// TestUnlockOfSeveralAcrossMasters: the answer to one release is lost and comes
+// no more, since the master changes. Another lock was released by force.
+func TestUnlockOfSeveralAcrossMasters(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a", client.With("/b"))
+		tc.set(func() { tc.withoutEvents = true })
+		tc.ReleaseByForce("/b")
+		var once atomic.Bool
+		tc.delayBy(func(q *http.Request) time.Duration {
+			if q.Method == http.MethodDelete && once.CompareAndSwap(false, true) {
+				time.AfterFunc(100*time.Millisecond, s.AskAgain)
+				return time.Millisecond
+			}
+			return 0
+		})
+		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
+	})
+}
