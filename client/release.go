@@ -102,6 +102,7 @@ func (a *acquisition) beginRelease() error {
 		return ErrLockLost
 	}
 	a.phase = leaving
+	a.s.locks.byHandle[a.handle] = a // again, after abandon
 	return nil
 }
 

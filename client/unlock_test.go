@@ -197,3 +197,15 @@ func wantDone(t *testing.T, h *client.Held) {
 		t.Fatal("the hold does not end")
 	}
 }
+
+// A further Unlock ends with the session, even if no replica answers any more.
+func TestUnlockAgainEndsWithTheSession(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		tc.all(true)
+		defer tc.all(false)
+		wantErr(t, h.Unlock(timeout(t, time.Second)), client.ErrOutcomeUnknown)
+		wantErr(t, h.Unlock(timeout(t, time.Hour)), client.ErrSessionExpired)
+	})
+}
