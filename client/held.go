@@ -155,11 +155,16 @@ func (h *Held) Resume(ctx context.Context) (*Held, error) {
 		if now, err := a.newest(); now != nil || err != nil {
 			return now, err
 		}
-		state, err := s.read(ctx)
-		if isNoSession(err) {
+		within, cancel := context.WithTimeout(ctx, s.ttl) // without an answer the session is in jeopardy by then
+		state, err := s.read(within)
+		over := within.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case isNoSession(err):
 			return nil, s.expire()
-		}
-		if err != nil {
+		case err != nil && over:
+			continue
+		case err != nil:
 			return nil, err
 		}
 		var next *Held

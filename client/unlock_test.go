@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,5 +208,25 @@ func TestUnlockAgainEndsWithTheSession(t *testing.T) {
 		defer tc.all(false)
 		wantErr(t, h.Unlock(timeout(t, time.Second)), client.ErrOutcomeUnknown)
 		wantErr(t, h.Unlock(timeout(t, time.Hour)), client.ErrSessionExpired)
+	})
+}
+
+// Resume ends with the session, even if no replica answers its question.
+func TestResumeEndsWithTheSession(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		h := lock(t, s, "/a")
+		tc.all(true)
+		<-h.Done()
+		tc.insteadBy(func(q *http.Request) *http.Response {
+			if q.Method == http.MethodGet && strings.Contains(q.URL.Path, s.ID()) {
+				tc.all(true)
+			}
+			return nil
+		})
+		tc.all(false)
+		wantErr(t, second(h.Resume(timeout(t, time.Hour))), client.ErrSessionExpired)
+		tc.insteadBy(nil)
+		tc.all(false)
 	})
 }
