@@ -3,6 +3,7 @@ package recipe
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -50,13 +51,22 @@ func memberName(dir, path string) (name string, ok bool) {
 	return name, ok && name != "" && !strings.Contains(name, "/")
 }
 
-// Leave ends a membership.
+// Leave ends the session's membership. If the name has passed to another
+// session, that one stays a member.
 func Leave(ctx context.Context, s *client.Session, dir, name string) error {
 	path, err := memberPath(dir, name)
-	if err == nil {
-		_, err = s.Delete(ctx, path)
+	if err != nil {
+		return err
 	}
-	return err
+	for {
+		file, _, err := find(ctx, s.Client(), path)
+		if err != nil || file == nil || file.Session != s.ID() {
+			return err
+		}
+		if _, err = s.Delete(ctx, path, client.IfRevision(file.Revision)); !errors.Is(err, client.ErrPrecondition) {
+			return err
+		}
+	}
 }
 
 // Stay keeps a member in the group until ctx ends, with its own session, and

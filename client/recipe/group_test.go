@@ -70,6 +70,24 @@ func TestMembers(t *testing.T) {
 	})
 }
 
+// TestLeaveKeepsASuccessor: a process that leaves does not remove the one that
+// has taken over its name.
+func TestLeaveKeepsASuccessor(t *testing.T) {
+	inCell(t, func(t *testing.T, c *stouttest.Cell) {
+		ctx, dir := bounded(t), "/t/"
+		seen := members(t, c.Client(), dir)
+		before, after := session(t, c, c.Client(), "before"), session(t, c, c.Client(), "after")
+		must(t, recipe.Join(ctx, before, dir, "a", []byte("1")))
+		must(t, recipe.Join(ctx, after, dir, "a", []byte("2")))
+		receive(t, seen, "the name has passed", same("a=2"))
+		must(t, recipe.Leave(ctx, before, dir, "a"))
+		must(t, recipe.Join(ctx, after, dir, "b", nil))
+		wantEqual(t, "after Leave", <-seen, "a=2 b=")
+		must(t, recipe.Leave(ctx, after, dir, "a"))
+		wantEqual(t, "after the successor's Leave", <-seen, "b=")
+	})
+}
+
 // TestMeet: Meet returns only after all are there, and at once for latecomers.
 func TestMeet(t *testing.T) {
 	inCell(t, func(t *testing.T, c *stouttest.Cell) {
