@@ -23,7 +23,9 @@ type Bucket interface {
 	// Put replaces the object if its ETag is etag (If-Match). An empty etag means
 	// that the object must not exist (If-None-Match: *). If the condition does not
 	// hold, Put returns ErrChanged. Two different contents must have different
-	// ETags.
+	// ETags. Put makes one request: turn the retries of an SDK off. After a lost
+	// answer the second request finds the first one's write, and Update would make
+	// its change again.
 	Put(ctx context.Context, key string, content []byte, etag string) error
 }
 
