@@ -47,7 +47,7 @@ type Counterexample struct {
 // node is a state, represented by the path to it.
 type node struct {
 	parent *node
-	take   sim.Choice
+	chosen sim.Choice
 	depth  int
 	crash  int
 }
@@ -128,13 +128,13 @@ func (w *walk) stray(n *sim.Network, at *node, rng *rand.Rand) *node {
 		return nil
 	}
 	c := choices[rng.IntN(len(choices))]
-	n.Take(c)
+	n.Choose(c)
 	return at.then(c)
 }
 
 // then returns the node that a choice leads to.
 func (at *node) then(c sim.Choice) *node {
-	to := &node{parent: at, take: c, depth: at.depth + 1, crash: at.crash}
+	to := &node{parent: at, chosen: c, depth: at.depth + 1, crash: at.crash}
 	if c.Crash {
 		to.crash++
 	}
@@ -144,7 +144,7 @@ func (at *node) then(c sim.Choice) *node {
 func (w *walk) replay(at *node) *sim.Network {
 	n := sim.Choosing(w.plan.Config)
 	for _, step := range at.path() {
-		n.Take(step.take)
+		n.Choose(step.chosen)
 	}
 	return n
 }
@@ -229,7 +229,7 @@ func (w *walk) broken(property, event string, at *node) {
 func schedule(at *node) []string {
 	texts := []string{}
 	for _, step := range at.path() {
-		texts = append(texts, step.take.Text)
+		texts = append(texts, step.chosen.Text)
 	}
 	return texts
 }

@@ -79,7 +79,7 @@ func (p *deadlockFree) Receive(net *sim.Port, m sim.Message) {
 		p.Voted = false
 		p.serve(net)
 	case relinquish:
-		p.takeBack(m)
+		p.requeue(m)
 		p.serve(net)
 	default:
 		if p.Wants {
@@ -113,8 +113,8 @@ func (p *deadlockFree) answered(net *sim.Port, m sim.Message) {
 	}
 }
 
-// takeBack returns a request to the queue after its votes were returned.
-func (p *deadlockFree) takeBack(m sim.Message) {
+// requeue returns a request to the queue after its votes were returned.
+func (p *deadlockFree) requeue(m sim.Message) {
 	if p.Voted && p.Vote.Id == m.ID {
 		p.Voted = false
 		p.Queue = append(p.Queue, p.Vote)

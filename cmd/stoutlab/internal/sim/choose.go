@@ -80,9 +80,9 @@ func (n *Network) sweep() {
 	})
 }
 
-// Take makes a choice happen. It must be one of the Choices of the present
+// Choose makes a choice happen. It must be one of the Choices of the present
 // state.
-func (n *Network) Take(c Choice) {
+func (n *Network) Choose(c Choice) {
 	n.sweep()
 	if c.Crash {
 		n.crash(c.Process)
