@@ -1,7 +1,6 @@
 package events
 
 import (
-	"slices"
 	"time"
 
 	"github.com/stoutlock/stout/replica/state"
@@ -136,21 +135,20 @@ func of(c state.Change) (Event, bool) {
 		return Event{Type: LockContended, Revision: c.Revision, Path: c.Wait.Path, wait: c.Wait}, c.Revision != 0
 	case state.FileChanged:
 		kind := FileChanged
-		if c.File.Generation == 1 {
+		if c.Stat.Generation == 1 {
 			kind = FileCreated
 		}
-		return Event{Type: kind, Revision: c.File.Revision, Path: c.File.Path, file: stat(c.File)}, true
+		return Event{Type: kind, Revision: c.Stat.Revision, Path: c.Stat.Path, file: c.Stat}, true
 	case state.FileDeleted:
 		return Event{Type: FileDeleted, Revision: c.Revision, Path: c.File.Path, file: stat(c.File), reason: c.Reason, ending: c.Ending}, true
 	}
 	return Event{}, false
 }
 
-// stat returns a copy of the file that has no content and does not keep the
-// bytes of its log entry in memory.
+// stat returns a copy of the file that has no content.
 func stat(f *state.File) *state.File {
 	s := *f
-	s.Content, s.Sum = nil, slices.Clone(f.Sum)
+	s.Content = nil
 	return &s
 }
 

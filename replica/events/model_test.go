@@ -122,10 +122,10 @@ func change(n int, revision uint64, path string) (c state.Change, kind string) {
 	case 3:
 		return state.Enqueued{Revision: revision, Wait: &state.Wait{Path: path}}, "lock_contended"
 	case 4:
-		return state.FileChanged{File: f}, "file_created"
+		return state.FileChanged{Stat: f}, "file_created"
 	case 5:
 		f.Generation = 2
-		return state.FileChanged{File: f}, "file_changed"
+		return state.FileChanged{Stat: f}, "file_changed"
 	case 6:
 		return state.FileDeleted{Revision: revision, File: f, Reason: state.Deleted}, "file_deleted"
 	case 7:

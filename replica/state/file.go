@@ -33,6 +33,7 @@ const MaxContent = 256 << 10
 // is new.
 type FileChanged struct {
 	File *File
+	Stat *File // File without its content
 	// OldPrincipal and OldSize describe the file before the write; they are
 	// zero for a new file. The old file itself is not kept: it may be large.
 	OldPrincipal string

@@ -390,25 +390,28 @@ func (e *editor) writeKey(k *KeyStep, locks uint64, always bool) []Key {
 		return e.keyAt(k.Path)
 	}
 	f := &File{Path: k.Path, Content: k.Content, Sum: k.Sum, Size: len(k.Content), Flags: k.Flags, Locks: locks}
-	if !there {
-		f.CreatedAt = e.Now
+	if there {
+		f.Session = old.Session
 	}
 	e.changeFile(f, old, e.caller)
 	return e.keyAt(k.Path)
 }
 
-// changeFile stores f in place of old, which may be nil, and reports it.
-func (e *editor) changeFile(f, old *File, by string) {
+// changeFile stores f in place of old, which may be nil, and reports it. It
+// returns f without its content.
+func (e *editor) changeFile(f, old *File, by string) *File {
 	changed := FileChanged{File: f}
 	f.Revision, f.ModifiedAt, f.Principal = e.nextRevision(), e.Now, by
 	if old != nil {
-		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
+		f.Instance, f.Generation, f.CreatedAt = old.Instance, old.Generation+1, old.CreatedAt
 		changed.OldPrincipal, changed.OldSize = old.Principal, old.Size
 	} else {
-		f.Instance, f.Generation = f.Revision, 1
+		f.Instance, f.Generation, f.CreatedAt = f.Revision, 1, e.Now
 	}
 	e.putFile(f)
+	changed.Stat = f.stat()
 	e.record(changed)
+	return changed.Stat
 }
 
 // dropKey deletes the file of a key and releases its lock. Its session loses

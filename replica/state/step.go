@@ -86,14 +86,9 @@ func (w *Write) apply(e *editor, session string) (StepResult, *Failure) {
 	if there && w.Sequential { // another writer has used the sequential name
 		return StepResult{}, &Failure{Why: Failed, Current: old.stat()}
 	}
-	changed := FileChanged{}
-	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content), Revision: e.nextRevision(), CreatedAt: e.Now, ModifiedAt: e.Now, Principal: e.caller}
+	f := &File{Path: path, Content: w.Content, Sum: w.Sum, Size: len(w.Content)}
 	if there {
-		f.Instance, f.Generation, f.CreatedAt, f.Session = old.Instance, old.Generation+1, old.CreatedAt, old.Session
-		f.Flags, f.Locks = old.Flags, old.Locks
-		changed.OldPrincipal, changed.OldSize = old.Principal, old.Size
-	} else {
-		f.Instance, f.Generation = f.Revision, 1
+		f.Session, f.Flags, f.Locks = old.Session, old.Flags, old.Locks
 	}
 	switch w.Owner {
 	case Permanent:
@@ -101,10 +96,7 @@ func (w *Write) apply(e *editor, session string) (StepResult, *Failure) {
 	case OwnedBy:
 		f.Session = session
 	}
-	e.putFile(f)
-	changed.File = f
-	e.record(changed)
-	return StepResult{File: f.stat()}, nil
+	return StepResult{File: e.changeFile(f, old, e.caller)}, nil
 }
 
 // fails returns a failure if the condition does not hold for a file, which may

@@ -219,7 +219,7 @@ func (m *Model) write(w *state.Write, session string) (state.StepResult, *state.
 		f.Session = session
 	}
 	m.Files[path] = f
-	changed.File = f
+	changed.File, changed.Stat = f, without(f)
 	m.emit(changed)
 	return state.StepResult{File: without(f)}, nil
 }

@@ -149,6 +149,7 @@ func (m *Model) changeFile(f *state.File) {
 		changed.OldPrincipal, changed.OldSize = old.Principal, old.Size
 	}
 	m.Files[f.Path] = f
+	changed.Stat = without(f)
 	m.emit(changed)
 }
 
