@@ -175,6 +175,31 @@ func TestRefusalOfAPartKeepsTheSet(t *testing.T) {
 	}
 }
 
+// TestRefusalOfAPartKeepsAnAdoptedSet: the set was granted in an office that no call for
+// it has reached. A refusal because of another mode shows that the session holds it.
+func TestRefusalOfAPartKeepsAnAdoptedSet(t *testing.T) {
+	for _, path := range []string{"/a", "/b"} {
+		inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+			know(c)
+			n := c.office("r1")
+			a, b := two(t, n.master)
+			mustHold(t, n.master, "/b", want(a))
+			go acquireLock(t, n.master, "/a", want(b, with("/b"), waiting(time.Minute)))
+			pass(time.Second)
+			next := c.office("r2")
+			releaseLock(t, next.master, "/b", a)
+			code(t, second(acquireLock(t, next.master, path, want(b, shared(0)))), lockapi.CodeConflict)
+			pass(orphanGrace + time.Second)
+			if s := next.State(); holder(s, "/a") != b || holder(s, "/b") != b {
+				t.Errorf("asked for %s: /a is held by %q and /b by %q", path, holder(s, "/a"), holder(s, "/b"))
+			}
+			if n := len(openOffice(t, next).waiters.byHandle); n != 0 {
+				t.Errorf("%d handles are remembered for ever", n)
+			}
+		})
+	}
+}
+
 // TestLateAnswerTakesNothingBack: a call that still answers with an earlier hold does
 // not make a later grant of the pair count as undelivered.
 func TestLateAnswerTakesNothingBack(t *testing.T) {

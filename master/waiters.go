@@ -96,7 +96,7 @@ func (ws *waiters) delivered(g *state.Hold) {
 	if c := ws.byHandle[g.HandleKey()]; c != nil && c.wait == g.WaitSeq && c.set != nil {
 		paths = c.set
 	}
-	var all []*acquires
+	all := map[state.HandleKey]*acquires{}
 	for _, path := range paths {
 		key := state.HandleKey{Session: g.Session, Path: path, Handle: g.Handle}
 		h, _ := key.In(s)
@@ -105,11 +105,12 @@ func (ws *waiters) delivered(g *state.Hold) {
 			return
 		}
 		if c != nil {
-			all = append(all, c)
+			all[key] = c
 		}
 	}
-	for _, c := range all {
-		c.delivered = max(c.delivered, g.WaitSeq)
+	for key, c := range all {
+		c.delivered, c.orphan = max(c.delivered, g.WaitSeq), 0
+		ws.collect(key, c)
 	}
 }
 
