@@ -363,6 +363,33 @@ func TestAdoptionOfAKey(t *testing.T) {
 	})
 }
 
+// TestHiddenKeysAreNotMeasured: a caller that may not read a tree does not learn
+// from the size of a transaction's answer whether the tree has keys.
+func TestHiddenKeysAreNotMeasured(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		put := func(path string, size int) {
+			op := lockapi.KeyOperation{Verb: lockapi.KeySet, Path: path, Content: make([]byte, size)}
+			_, _, err := m.Do(t.Context(), new(root(Operate)), false, &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{op}})
+			must(t, err)
+		}
+		read := func(who, tree string) string {
+			own := lockapi.KeyOperation{Verb: lockapi.KeyGet, Path: "/p/own"}
+			answer, _, err := m.Do(t.Context(), &Caller{Principal: who}, false, &lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{own, own, {Verb: lockapi.KeyGetTree, Path: tree}}})
+			done, _ := answer.(lockapi.KeysChanged)
+			return fmt.Sprint(done.Failures, err)
+		}
+		put("/p/own", state.MaxResults/2-len("/p/own"))
+		before := read("user:c", "/q/")
+		put("/q/hidden", 1)
+		if after := read("user:c", "/q/"); after != before {
+			t.Errorf("before there was a hidden key: %s; now: %s", before, after)
+		}
+		if got := read("user:c", "/p/"); !strings.Contains(got, fmt.Sprint(obstacles[state.TooLong])) || strings.Contains(got, "denied") {
+			t.Errorf("a tree that the caller may read: %s", got)
+		}
+	})
+}
+
 // TestNamesOfSequentialFilesAreJudged: the right to write is checked at the
 // final name, as it is when the call takes effect.
 func TestNamesOfSequentialFilesAreJudged(t *testing.T) {

@@ -35,6 +35,7 @@ const (
 	LockAt      = rights.LockAt
 	WriteAt     = rights.WriteAt
 	AdminAt     = rights.AdminAt
+	ReadBelow   = rights.ReadBelow
 	WriteBelow  = rights.WriteBelow
 	AdminBelow  = rights.AdminBelow
 	NameAt      = rights.NameAt

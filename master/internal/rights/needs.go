@@ -82,7 +82,9 @@ func OfKeys(c *lockapi.ChangeKeys, to []Ask) []Ask {
 		case lockapi.KeyDeleteTree:
 			to = append(to, Ask{Right: WriteBelow, Path: directoryOf(o.Path)})
 		case lockapi.KeyGetTree:
-			to = append(to, Ask{Right: Reader, Path: directoryOf(o.Path)})
+			// The state counts all keys against the size of an answer: a caller that
+			// does not see some of them could measure those.
+			to = append(to, Ask{Right: ReadBelow, Path: directoryOf(o.Path)})
 		case lockapi.KeyGet, lockapi.KeyGetOrEmpty, lockapi.KeyCheckIndex, lockapi.KeyCheckSession, lockapi.KeyCheckNotExists:
 			to = append(to, Ask{Right: ReadAt, Path: o.Path})
 		default:

@@ -33,14 +33,15 @@ const (
 	LockAt
 	WriteAt
 	AdminAt    // at the root: Operate
-	WriteBelow // at a directory, and by every rule below it
-	AdminBelow // as WriteBelow; at the root: Operate
+	ReadBelow  // at a directory, and by every rule below it
+	WriteBelow // as ReadBelow
+	AdminBelow // as ReadBelow; at the root: Operate
 	NameAt     // WriteAt for a sequential file: Path is a name of its form
 )
 
 // permissions maps the rights at a path to permissions.
 var permissions = map[Right]access.Permission{ReadAt: access.Read, LockAt: access.Lock, WriteAt: access.Write, AdminAt: access.Admin,
-	WriteBelow: access.Write, AdminBelow: access.Admin}
+	ReadBelow: access.Read, WriteBelow: access.Write, AdminBelow: access.Admin}
 
 // Ask is one permission that a call needs.
 type Ask struct {
@@ -143,12 +144,12 @@ func (p Principal) Has(policy *access.Policy, right Right, path string) (bool, s
 		return policy.Observes(who), lockapi.PermissionObserve
 	case NoCaller:
 		return false, "none"
-	case ReadAt, LockAt, WriteAt, AdminAt, WriteBelow, AdminBelow:
+	case ReadAt, LockAt, WriteAt, AdminAt, ReadBelow, WriteBelow, AdminBelow:
 		permission := permissions[right]
 		switch {
 		case (right == AdminAt || right == AdminBelow) && path == "/":
 			return policy.Operates(who), lockapi.PermissionOperate
-		case right == WriteBelow || right == AdminBelow:
+		case right >= ReadBelow && right <= AdminBelow:
 			return policy.MayBelow(who, permission, path), permission.String()
 		}
 		return policy.May(who, permission, path).Allowed, permission.String()

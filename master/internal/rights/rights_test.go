@@ -37,8 +37,8 @@ func TestOfTransaction(t *testing.T) {
 // all its paths.
 func TestOfKeys(t *testing.T) {
 	for prefix, directory := range map[string]string{"/": "/", "/a": "/", "/a/": "/a", "/a/b": "/a", "/a/b/c": "/a/b"} {
-		got := OfKeys(&lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{{Verb: lockapi.KeyDeleteTree, Path: prefix}}}, nil)
-		if want := []Ask{{Right: WriteBelow, Path: directory}}; !slices.Equal(got, want) {
+		got := OfKeys(&lockapi.ChangeKeys{Operations: []lockapi.KeyOperation{{Verb: lockapi.KeyDeleteTree, Path: prefix}, {Verb: lockapi.KeyGetTree, Path: prefix}}}, nil)
+		if want := []Ask{{Right: WriteBelow, Path: directory}, {Right: ReadBelow, Path: directory}}; !slices.Equal(got, want) {
 			t.Errorf("%q: %+v; want %+v", prefix, got, want)
 		}
 	}
