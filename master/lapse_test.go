@@ -370,6 +370,39 @@ func TestDeletionsThatWait(t *testing.T) {
 	})
 }
 
+// TestEndsThatWait for their turn need the right to end the session when the turn
+// comes. An expired session ends without a caller.
+func TestEndsThatWait(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		operators := func(all ...string) {
+			t.Helper()
+			must(t, second(m.PutCellAccess(t.Context(), new(root(Operate)), &lockapi.PutCellAccess{CellAccess: lockapi.CellAccess{Operate: all}})))
+		}
+		opened, err := m.OpenSession(t.Context(), new(by("user:a", AnyCaller)), &lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: 60_000}})
+		must(t, err)
+		operators("user:b")
+		o := openOffice(t, n)
+		crowd := o.endings.begin(mostEnding)
+		closed := make(chan error, 1)
+		go func() {
+			b := by("user:b", Operate)
+			b.Ask.Session = opened.ID
+			closed <- m.CloseSession(t.Context(), &b, &lockapi.CloseSession{Session: opened.ID})
+		}()
+		synctest.Wait()
+		operators()
+		o.endings.finish(crowd)
+		code(t, <-closed, lockapi.CodePermissionDenied)
+		if _, lives := n.State().Session(opened.ID); !lives {
+			t.Error("a caller has ended the session that is no operator any more")
+		}
+		pass(2 * time.Minute)
+		if _, lives := n.State().Session(opened.ID); lives {
+			t.Error("the session has not expired")
+		}
+	})
+}
+
 // When sessions with many holds end at the same time, expired or closed, they
 // end in groups. A session with more holds than a group may have ends alone.
 func TestHeavySessionsEndAPartAtATime(t *testing.T) {

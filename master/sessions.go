@@ -184,7 +184,7 @@ func (s *session) due(o *office, now time.Duration) {
 	if o.log.State().RecordsEndings() {
 		op.SilentMS = (now - s.base).Milliseconds()
 	}
-	go o.proposeEnd(&Caller{}, op, s.id)
+	go o.proposeEnd(nil, op, s.id)
 }
 
 // sessionEnded handles a session's end, and returns a log entry if it expired,
@@ -198,8 +198,9 @@ func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 		Dur("ttl_ms", s.ttl).Dur("silent_ms", o.now()-s.base)
 }
 
-// proposeEnd proposes the end of a session once its turn has come, also if its
-// caller has gone: its locks are needed.
+// proposeEnd proposes the end of a session once its turn has come, and checks the
+// caller's rights again. It does so also if its caller has gone: its locks are
+// needed. The caller is nil for a session that has expired.
 func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (state.Result, error) {
 	files := upTo(mostEnding, o.log.State().Ephemeral(session))
 	e, err := o.endings.wait(context.Background(), 1+o.quotas.Handles(session)+files, o.done)
@@ -207,5 +208,10 @@ func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (sta
 		return nil, err
 	}
 	defer o.endings.finish(e)
+	if by == nil { // the session has expired
+		by = &Caller{}
+	} else if err := o.authorize(by); err != nil {
+		return nil, err
+	}
 	return o.propose(by, op)
 }
