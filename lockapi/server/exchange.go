@@ -401,6 +401,9 @@ func (x *exchange) fail(err error) {
 	if e.Code == lockapi.CodeUnauthenticated && x.misplaced {
 		e = errMisplaced(x.master.Known())
 	}
+	if status := e.Code.Status(); status >= http.StatusInternalServerError && x.isNameless(status) {
+		e = lockapi.Errorf(e.Code, "the cell could not decide the call; try again") // the details may name the master
+	}
 	x.noted.code = e.Code
 	if retry := retryAfter(e); retry > 0 {
 		x.c.Writer.Header().Set("Retry-After", strconv.Itoa(retry))

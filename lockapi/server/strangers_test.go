@@ -204,6 +204,26 @@ func TestStrangersAtAnotherReplica(t *testing.T) {
 	}
 }
 
+// TestStrangersWithoutAMaster: the answer to a stranger does not name a master that
+// cannot be reached; the answer to a caller with a credential does.
+func TestStrangersWithoutAMaster(t *testing.T) {
+	const master = "http://127.0.0.1:9"
+	replica := startReplica(t, master, func(o *server.Options) {
+		o.Master, o.ForwardTimeout = lagging{o.Master.(*standIn)}, time.Nanosecond
+	})
+	for _, path := range []string{"/v1/locks/p/l", "/v1/access/whoami", "/v1/backup"} {
+		got := call(t, "GET", replica.url+path, "")
+		got.wantCode(t, lockapi.CodeNoMaster)
+		if strings.Contains(got.body, "r1") || strings.Contains(got.body, "127.0.0.1") || got.header.Get(lockapi.HeaderMaster)+got.header.Get(lockapi.HeaderCell) != "" {
+			t.Errorf("%s: %s %v", path, got.body, got.header)
+		}
+		got = call(t, "GET", replica.url+path, "", "Authorization", "Bearer stout_"+strings.Repeat("x", 64))
+		if !strings.Contains(got.body, master) {
+			t.Errorf("%s with a token: %s", path, got.body)
+		}
+	}
+}
+
 // TestGuessesOfTheCellsName: wrong names are slow and appear in the audit log,
 // like bad credentials. The right name has a line, too, and is not slow.
 func TestGuessesOfTheCellsName(t *testing.T) {
