@@ -16,6 +16,8 @@ const (
 	// and again for all other callers together.
 	denialsOfOne = 10
 	denialsOfAll = 1000
+	// anonymous is the principal of a call that is permitted without a credential.
+	anonymous = "anonymous"
 	// mostCounted bounds the callers and addresses counted separately in a
 	// second.
 	mostCounted = 4096
@@ -49,7 +51,7 @@ type lines struct{ known, others int }
 
 // of returns the counter for a principal.
 func (l *lines) of(principal string) *int {
-	if principal != "" {
+	if principal != "" && principal != anonymous {
 		return &l.known
 	}
 	return &l.others

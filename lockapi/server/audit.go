@@ -22,7 +22,7 @@ type noted struct {
 	begun     bool           // a line has announced the effect
 	refused   bool           // refused because that line could not be written
 	elsewhere bool           // another replica checked and answered it
-	denied    bool           // a denial regardless of its code
+	bounded   bool           // it has a line, bounded like that of a denial
 }
 
 // isDenial reports whether the code refuses the caller or the origin of the
@@ -86,14 +86,19 @@ func cause(err error) error {
 }
 
 // audit writes the call's line after the answer, if the call needs one and this
-// replica checked it. Denials of one caller have a bounded number of lines.
+// replica checked it. Denials of one caller, and its calls of /v1/join, have a
+// bounded number of lines.
 func (x *exchange) audit() {
 	n := &x.noted
 	if !n.begun {
 		if n.elsewhere || !x.needsLine() {
 			return
 		}
-		if denied := isDenial(n.code) || n.denied; denied && n.checked.Adopted == "" && !x.opts.Audit.Denied(x.remote(), n.checked.Principal) {
+		who := n.checked.Principal
+		if n.code == "" { // counted apart: denials do not hide it
+			who = cmp.Or(who, lockapi.PrincipalAnonymous)
+		}
+		if (isDenial(n.code) || n.bounded) && n.checked.Adopted == "" && !x.opts.Audit.Denied(x.remote(), who) {
 			return
 		}
 	}
@@ -105,7 +110,7 @@ func (x *exchange) audit() {
 func (x *exchange) needsLine() bool {
 	n := &x.noted
 	mayHaveChanged := n.code == "" || n.code == lockapi.CodeOutcomeUnknown || n.code == lockapi.CodeInternal
-	return n.checked.Adopted != "" || isDenial(n.code) || n.denied || x.broke || mayHaveChanged && x.matters()
+	return n.checked.Adopted != "" || isDenial(n.code) || n.bounded || x.broke || mayHaveChanged && x.matters()
 }
 
 // record returns the line about the call, with the status of its answer.

@@ -98,8 +98,8 @@ func (x *exchange) caughtUp(at Location) error {
 // those ports (see package peerconn).
 func answerJoin(x *exchange) error {
 	view := x.master.View()
+	x.noted.bounded = true
 	if name := x.query[paramCell.name]; name != view.Cell.Cell {
-		x.noted.denied = true
 		x.holdBack()
 		return lockapi.Errorf(lockapi.CodeNotFound, "this replica does not belong to cell %q; its log has the name of its cell", lockapi.Clip(name))
 	}

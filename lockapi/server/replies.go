@@ -135,7 +135,7 @@ func transacted(_ *exchange, _ *lockapi.Transact, answer any, out master.Outcome
 func keptAll(x *exchange, _ *lockapi.KeepAliveAll, answer any, _ master.Outcome) (int, any) {
 	for _, s := range answer.(lockapi.Keepalives).Sessions {
 		if s.Error != nil && isDenial(s.Error.Code) {
-			x.noted.denied, x.noted.code = true, s.Error.Code
+			x.noted.bounded, x.noted.code = true, s.Error.Code
 		}
 	}
 	return http.StatusOK, answer

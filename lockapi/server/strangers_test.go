@@ -246,6 +246,21 @@ func TestGuessesOfTheCellsName(t *testing.T) {
 	})
 }
 
+// TestCallsOfJoinAreBoundedInTheAudit: callers without a credential do not fill the
+// audit log.
+func TestCallsOfJoinAreBoundedInTheAudit(t *testing.T) {
+	const calls = 300
+	w := new(tape)
+	s := startSecured(t, taped(t, w, false, false))
+	for range calls {
+		s.call(t, "anonymous", "GET", "/v1/join?cell=test", "").wantStatus(t, http.StatusOK)
+	}
+	eventually(t, "the number of the others", func() bool { return strings.Contains(w.String(), `"event":"denials_suppressed"`) })
+	if lines := strings.Count(w.String(), `"route":"/v1/join","status":200`); lines == 0 || lines == calls {
+		t.Errorf("%d calls have %d lines", calls, lines)
+	}
+}
+
 // TestPrincipalsAreShown: the owner of a session, a hold or a queue position,
 // the writer of a file and the author of a rule are shown only to callers that
 // may read these. Without a principal the field is absent.
