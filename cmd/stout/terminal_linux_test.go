@@ -261,3 +261,16 @@ func TestTerminalEnable(t *testing.T) {
 		}
 	}
 }
+
+// A command that cannot be executed leaves the terminal to its script.
+func TestTerminalBadCommand(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.WriteFile(bad, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := `stout lock /a -- ` + bad + `; echo code $?; read x; echo hello $x`
+	shown, _ := onTerminalOf(t, startCell(t), "code", "Mike\n", "bash", "--norc", "-c", script)
+	if !strings.Contains(shown, "code 127") || !strings.Contains(shown, "hello Mike") {
+		t.Errorf("shown:\n%s", shown)
+	}
+}

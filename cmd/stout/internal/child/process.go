@@ -42,6 +42,7 @@ func start(c Command, tty *terminal) (*process, error) {
 		}
 	}()
 	if err := <-started; err != nil {
+		tty.reclaim()
 		return nil, err
 	}
 	tty.attached(p.pid)

@@ -85,6 +85,16 @@ func (t *terminal) attached(group int) {
 	}
 }
 
+// reclaim takes the terminal back after a command that could not be executed: its
+// process had taken the terminal for its group before it ended.
+func (t *terminal) reclaim() {
+	if t == nil || !t.eager || syscall.Kill(-t.foreground(), 0) != syscall.ESRCH {
+		return
+	}
+	signal.Ignore(syscall.SIGTTOU)
+	_ = unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, t.own)
+}
+
 // lend gives the terminal to group if this process has it, and reports whether
 // the group has it now.
 func (t *terminal) lend(group int) bool {
