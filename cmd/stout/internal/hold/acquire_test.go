@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,7 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/stouttest"
+	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/cmd/stout/internal/exit"
 	"github.com/stoutlock/stout/cmd/stout/internal/fakecell"
 	"github.com/stoutlock/stout/cmd/stout/internal/ui"
@@ -109,6 +112,29 @@ func TestLostWhilePreparing(t *testing.T) {
 				_ = c.Close()
 			})
 		})
+	}
+}
+
+// A lease that ended while stout was stopped has the exit code of a lost lock,
+// although the command ended before the lease was looked at.
+func TestLostUnwatched(t *testing.T) {
+	cell, over := stouttest.New(t, stouttest.Options{}), filepath.Join(t.TempDir(), "over")
+	began := time.Now()
+	c := cell.Client(func(o *client.Config) {
+		o.Clock = func() time.Duration {
+			if _, err := os.Stat(over); err == nil {
+				return time.Hour
+			}
+			return time.Since(began)
+		}
+	})
+	a := asApp(t, nil, cell.URLs()...)
+	a.Client, a.Admin = c, admin.New(c)
+	a.UI = &ui.UI{Out: ui.NewStream(io.Discard, termenv.Ascii), Err: ui.NewStream(io.Discard, termenv.Ascii)}
+	f := lockFlags{path: "/a", paths: []string{"/a"}, ttl: 12 * time.Second, margins: child.DefaultMargins(12 * time.Second), lostCode: 76, command: []string{"touch", over}}
+	lost, ok := errors.AsType[*exit.Failure]((&holder{a}).lockUntil(t.Context(), f, nil))
+	if !ok || lost.Code != 76 {
+		t.Errorf("it ended with %v", lost)
 	}
 }
 

@@ -86,7 +86,7 @@ func (a *holder) serve(ctx context.Context, h *heldLock, signals <-chan os.Signa
 		lost, err = app.UntilSignal(ctx, signals, func() error { return a.showGrant(h) }, h.Held.Done())
 	}
 	var why error
-	if lost {
+	if lost || h.Remaining() <= 0 { // the lease may have ended unwatched, while stout was stopped
 		why = h.why()
 	}
 	cancel() // our own release must not be reported as a loss
