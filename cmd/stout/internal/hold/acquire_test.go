@@ -115,6 +115,27 @@ func TestLostWhilePreparing(t *testing.T) {
 	}
 }
 
+// A lock that is lost just after its value was published starts no command.
+func TestLostBeforeTheCommand(t *testing.T) {
+	cell, ran := stouttest.New(t, stouttest.Options{}), filepath.Join(t.TempDir(), "ran")
+	a := asApp(t, nil, cell.URLs()...)
+	a.Client = cell.Client()
+	a.UI = &ui.UI{Out: ui.NewStream(io.Discard, termenv.Ascii), Err: ui.NewStream(io.Discard, termenv.Ascii)}
+	f := lockFlags{path: "/a", paths: []string{"/a"}, ttl: time.Second, margins: child.DefaultMargins(time.Second), try: true, lostCode: 76, command: []string{"touch", ran}}
+	f.prepare = func(ctx context.Context, h *heldLock) error {
+		cell.ReleaseByForce("/a")
+		<-h.Held.Done()
+		return nil
+	}
+	lost, ok := errors.AsType[*exit.Failure]((&holder{a}).lockUntil(t.Context(), f, nil))
+	if !ok || lost.Code != 76 {
+		t.Errorf("it ended with %v", lost)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("the command ran")
+	}
+}
+
 // A lease that ended while stout was stopped has the exit code of a lost lock,
 // although the command ended before the lease was looked at.
 func TestLostUnwatched(t *testing.T) {

@@ -65,7 +65,7 @@ func (h *heldLock) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(h.Held.Context(), func() { cancel(context.Cause(h.Held.Context())) })()
-	return h.flags.prepare(ctx, h)
+	return cmp.Or(h.flags.prepare(ctx, h), h.Err()) // it may be lost since
 }
 
 // serve runs the command under the lock or, without one, prints the grant and
