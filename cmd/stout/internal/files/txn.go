@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -135,6 +136,9 @@ func (c *runTxn) readFile() (t lockapi.Transaction, err error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&t); err != nil {
 		return t, exit.Usagef("%s is not a transaction: %v", c.file, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return t, exit.Usagef("%s continues after the transaction", c.file)
 	}
 	if t.Session != "" {
 		return t, exit.Usagef("%s names a session: only a client that has it can send its transactions", c.file)
