@@ -243,6 +243,11 @@ func (a *App) prepare(cmd *cobra.Command, _ []string) error {
 	if err := a.checkFlags(); err != nil {
 		return err
 	}
+	for _, name := range []string{"server", "ca-cert", "cert", "key", "token-file"} { // an unset variable of a script must not mean the default
+		if f := cmd.Flags().Lookup(name); f.Changed && strings.Trim(f.Value.String(), "[, ]") == "" {
+			return exit.Usagef("--%s is empty", name)
+		}
+	}
 	if err := a.certificates(cmd.Context()); err != nil {
 		return err
 	}
