@@ -192,6 +192,7 @@ class _Acquisition:
         self.held: Optional[Held] = None
         self.anew = False  # a part of several locks was given back, to begin anew
         self.short = False  # one of several locks is lost; the others are held until the release
+        self.leaving = False  # a release has begun
         self.lost_token = 0  # the highest token of a grant that the cell reports as lost
         self.unsettled = False  # a request may yet arrive at the cell
         self.resting = False  # the cell certainly has no part of it
@@ -541,7 +542,7 @@ class Session:
                 if unclaimed and a is not None:
                     if a.held is None:
                         a.cut.cut()  # the request is repeated
-                    elif token in a.held.tokens and not a.short and a not in claims:
+                    elif token in a.held.tokens and not a.short and not a.leaving and a not in claims:
                         claims.append(a)
         try:
             for a in claims:  # first: the cell revokes them after a short time
@@ -737,7 +738,7 @@ class Session:
             with self._cond:
                 self._look()
                 a = self._known.get(held.handle)
-                if a is None or a.held is None or a.short or held._outcome is not None:
+                if a is None or a.held is None or a.short or a.leaving or held._outcome is not None:
                     raise error("lock_lost", f"{held.path} was released, or the cell no longer has the grant")
                 if not a.held.lost.is_set():
                     return a.held  # resumed by another thread
@@ -852,8 +853,10 @@ class Session:
             a = self._known.get(held.handle)
             if not held._repeated and (a is None or a.held is not held):  # resume returned another hold
                 return was_lost or error("lock_lost", "the lock was lost")
+            if a is not None:
+                a.leaving = True  # resume fails from now on
             if was_lost:
-                self._known.pop(held.handle, None)  # resume fails from now on
+                self._known.pop(held.handle, None)
                 self._orphan = True  # a late request may have got the lock again
         try:
             while held._left:

@@ -568,20 +568,42 @@ class SessionTest(unittest.TestCase):
             self.assertEqual(do.call_count, 2)
 
     def test_a_hold_under_release_is_not_resumed(self):
-        held = self.hold()
-        self.now += 11
-        self.assertTrue(held.lost.is_set())
-        self.keepalive(sent=self.now)
+        for ends in (True, False):
+            with self.subTest(ends=ends):
+                held, resumed = self.hold(), []
+                if ends:
+                    self.now += 11
+                    self.assertTrue(held.lost.is_set())
+                    self.keepalive(sent=self.now)
+
+                def do(call, timeout):
+                    if call.method == "DELETE":
+                        with self.assertRaises(stout.LockLost):
+                            resumed.append(held.resume())
+                        return True
+                    return [("/a", held.handle, held.token, False)], []
+
+                with mock.patch.object(self.cell, "do", do):
+                    if ends:
+                        with self.assertRaisesRegex(stout.LockLost, "jeopardy"):
+                            held.release()
+                    else:
+                        held.release()
+                self.assertEqual(resumed, [])
+
+    def test_a_hold_under_release_is_not_claimed_again(self):
+        held, calls = self.hold(), []
+        there = ([("/a", held.handle, held.token, True)], [])
 
         def do(call, timeout):
-            if call.method == "DELETE":
-                with self.assertRaises(stout.LockLost):
-                    held.resume()
-                return True
-            return [("/a", held.handle, held.token, False)], []
+            calls.append(call.method)
+            if len(calls) == 1:
+                self.assertTrue(self.session._settle({held.handle: held}, there, 101.0))
+            return True
 
-        with mock.patch.object(self.cell, "do", do), self.assertRaisesRegex(stout.LockLost, "jeopardy"):
+        with mock.patch.object(self.cell, "do", do):
             held.release()
+        self.assertEqual(calls, ["DELETE"])
 
     def test_calls_for_a_lock_are_bounded_without_a_cell(self):
         for call, most in (
