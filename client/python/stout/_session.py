@@ -495,23 +495,23 @@ class Session:
             lost = self._lost_since >= 0 and now >= self._look_again
             if not (self._new_master or self._orphan or self._overdue or lost):
                 return
-            self._overdue = True
+            self._new_master = self._orphan = self._overdue = False  # what is requested from now on stays due
             held = {a.handle: a.held for a in self._known.values() if a.held is not None}
         end = now + min(max(self.ttl / 6, 0.2), _SETTLE)
+        done = False
         try:
             state = self.cell.do(Call("GET", "/v1/sessions/" + self.id, check=self._check_state), end - now)
-            self._new_master = self._orphan = False
-            if self._settle(held, state, end):
-                self._overdue = False
-                late = _clock.now() - self._lost_since
-                if late >= _LOST:
-                    self._look_again = _clock.now() + late
-            else:
-                self._orphan = True
+            done = self._settle(held, state, end)
         except StoutError as e:
             if e.code == "session_not_found":
                 raise
-            self._new_master = True  # the next keepalive repeats it
+        finally:
+            with self._cond:
+                if not done:
+                    self._orphan = self._overdue = True  # the next keepalive repeats it
+                late = _clock.now() - self._lost_since
+                if done and late >= _LOST:
+                    self._look_again = _clock.now() + late
 
     def _check_state(self, v: Any, _: Answer) -> _State:
         if v["id"] != self.id:

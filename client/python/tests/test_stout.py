@@ -730,6 +730,30 @@ class SessionTest(unittest.TestCase):
             self.session._settle(here, ([], []), 101.0)
         self.assertEqual(held.lost.reason.code, "lock_lost")
 
+    def test_a_look_requested_during_a_look_is_made(self):
+        lost = self.hold()
+        self.now += 11
+        self.assertTrue(lost.lost.is_set())
+        self.keepalive(sent=self.now)
+
+        def release(call, timeout):
+            if call.method == "GET":
+                with self.assertRaises(stout.LockLost):
+                    lost.release()  # a late request may get the lock again
+                return [], []
+            return True
+
+        for request, due in (
+            (release, (True, False)),
+            (lambda *_: self.session._expect_orphans(at_once=True) or ([], []), (False, True)),
+            (stout.Unavailable("no_master", ""), (True, True)),
+            (lambda *_: ([], []), (False, False)),
+        ):
+            self.session._orphan = True
+            with mock.patch.object(self.cell, "do", side_effect=request):
+                self.session._reconcile()
+            self.assertEqual((self.session._orphan, self.session._overdue), due)
+
     def test_writes_are_bounded(self):
         began = []
 
