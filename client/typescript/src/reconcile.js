@@ -14,7 +14,7 @@ const LOST_TIME = 10_000;
  */
 export class Reconciler {
 	newMaster = false;
-	overdue = false; // the last look failed
+	overdue = false; // look now: the last look failed, or lookNow was called
 	#once = false; // look at the next keepalive
 	#lost = false; // a request was lost, and may arrive late
 	#since = 0; // clock of the last one
@@ -53,21 +53,21 @@ export class Reconciler {
 	async run() {
 		const { clock } = this.#caller;
 		if (!this.newMaster && !this.#once && !(this.#lost && clock.now() >= this.#again)) return;
-		this.overdue = true;
+		this.overdue = this.#once = false; // a look that is requested from now on stays due
+		let done = false;
 		// Read before asking: a grant or release in between must not count as lost.
 		const held = [...this.#session.locks.byHandle.values()].filter((a) => a.phase === "holding");
 		const signal = AbortSignal.timeout(Math.ceil(Math.min(Math.max(this.#session.ttl / 6, 200), 2000)));
 		try {
 			const state = await readSession(this.#caller, this.#session.id, signal);
-			if (!(await this.#settle(held, state, signal))) return;
+			done = await this.#settle(held, state, signal);
 		} catch (err) {
 			if (has(err, "session_not_found")) this.#session.expire();
 			else this.#caller.log("debug", "reconciling failed", { session: this.#session.name, error: String(err) });
-			return;
 		}
-		this.overdue = this.#once = false;
+		if (!done) this.overdue = this.#once = true;
 		const late = clock.now() - this.#since;
-		if (late >= LOST_TIME) this.#again = clock.now() + late;
+		if (done && late >= LOST_TIME) this.#again = clock.now() + late;
 	}
 
 	/**
@@ -95,7 +95,6 @@ export class Reconciler {
 			if (a?.phase === "waiting") a.cut?.(); // the request is repeated
 			else if (a?.phase === "holding" && !a.short && a.tokens.includes(h.token ?? 0)) unclaimed.add(a);
 		}
-		if (orphans.length + unclaimed.size > 0) this.#once = true; // until all of it is done
 		for (const a of unclaimed) if (!(await this.#reclaim(a, signal))) return false; // first: the cell revokes them soon
 		for (const { path, handle } of orphans) {
 			checkPath(path);

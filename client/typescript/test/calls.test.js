@@ -215,6 +215,25 @@ for (const options of [{ wait: 0, timeout: 50 }, { wait: 50 }])
 		cut = false;
 	});
 
+test("a look that is requested during a look is made at once", async () => {
+	let looks = 0;
+	/** @type {(wait: number) => void} */
+	let kept = () => {};
+	const next = new Promise((resolve) => (kept = resolve));
+	const one = await replica((q) => {
+		if (q.path === "/v1/sessions/S") {
+			if (++looks === 1) session.reconciler.lookNow(); // as after a release without an answer
+			return { body: { id: "S", holds: [], waits: [] } };
+		}
+		if (looks > 0 && q.path.endsWith("/keepalive")) kept(q.body.wait_ms);
+		return sessions(q);
+	});
+	const session = await connect([one]).openSession({ ttl: 60_000 });
+	session.reconciler.lookNow();
+	assert.equal(await next, 0);
+	await session.close();
+});
+
 test("at most 64 writes of a session are under way", async () => {
 	const one = await replica((q) => (q.path.startsWith("/v1/files") ? { silent: true } : q.method === "GET" ? { body: { path: "/a", state: "free", holders: [] } } : sessions(q)));
 	const cell = connect([one]);
