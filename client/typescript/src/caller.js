@@ -1,4 +1,4 @@
-import { CUT, ForeignAnswer, has, messageOf, NoAnswer, NoToken, StoutError } from "./errors.js";
+import { CUT, ForeignAnswer, has, invalid, messageOf, NoAnswer, NoToken, StoutError } from "./errors.js";
 import { Finder } from "./finder.js";
 import { Connections } from "./http.js";
 import { keyOf, Router } from "./router.js";
@@ -82,7 +82,8 @@ export class Caller {
 				options.log?.(...what);
 			} catch {} // a log must not end a lease or a call
 		};
-		this.#token = options.token;
+		this.#token = options.token ?? undefined;
+		if (typeof this.#token !== "function" && this.#token !== undefined) checkToken(this.#token);
 		this.#agent = options.userAgent ?? "stout-client-typescript";
 		this.#connections = new Connections(options.tls);
 		this.router = new Router(bases, clock);
@@ -426,14 +427,16 @@ export class Caller {
 				signal?.removeEventListener("abort", ended);
 			});
 		});
+		let now;
 		try {
-			return await Promise.race([(async () => token())(), bound]);
+			now = await Promise.race([(async () => token())(), bound]);
 		} catch (err) {
 			if (err instanceof NoToken) throw err;
 			throw new StoutError("unauthenticated", `the token could not be read: ${messageOf(err)}`, { cause: err });
 		} finally {
 			cut.abort();
 		}
+		return checkToken(now);
 	}
 
 	/**
@@ -505,6 +508,15 @@ const header = (a, name) => /** @type {string | undefined} */ (a.headers[name]);
  * @param {unknown} err
  */
 export const retryAfter = (err) => (has(err, "too_many") ? err.retryAfter * 1000 : 0);
+
+/** Returns a token, or throws an error without it. @param {unknown} token */
+function checkToken(token) {
+	let why = "it has a space, a line break or another character that is not printable ASCII; trim() what a file has";
+	if (typeof token !== "string") why = `it is of type ${typeof token}, not a string`;
+	else if (token === "") why = "it is empty; without a credential leave out the option";
+	else if (/^[!-~]+$/.test(token)) return token;
+	throw invalid("token", `the access token is not valid: ${why}`);
+}
 
 /** Records an attempt in a call. @param {Call} q @param {boolean} effective @param {boolean} failed @param {number} sent */
 function note(q, effective, failed, sent) {

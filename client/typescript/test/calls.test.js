@@ -394,6 +394,21 @@ test("a token that cannot be read is reported at once", async () => {
 	assert.match(err.message, /no such file/);
 });
 
+test("an invalid token is refused before any call, and not shown", async () => {
+	const one = await replica(sessions);
+	const refused = (/** @type {any} */ err) => codeOf(err) === "invalid_argument" && /access token/.test(err.message) && !/secr/.test(String(err.stack));
+	for (const token of /** @type {any[]} */ (["secret\n", " secret", "secr\u00e9t", "", 7, undefined])) {
+		if (token !== undefined) assert.throws(() => new Client(one.url, { token }), refused, String(token));
+		const cell = connect([one], { token: async () => token });
+		await assert.rejects(cell.readLock("/a"), refused, String(token));
+		await assert.rejects(cell.files.put("/a", "x"), refused, String(token));
+		await assert.rejects(cell.watch({ after: 1 }).next(), refused, String(token));
+	}
+	assert.equal(one.requests.length, 0);
+	await (await connect([one], { token: "stout_x-1" }).openSession({ ttl: 60_000 })).close();
+	assert.equal(one.requests[0].headers.authorization, "Bearer stout_x-1");
+});
+
 test("a token function that never answers ends no call late", async () => {
 	const one = await replica(sessions);
 	let asked = 0;
