@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 from urllib.parse import quote, urlencode
 
 from . import _clock
-from ._http import TLS, Answer, Cut, CutOff, Endpoint, NoAnswer, path_of
+from ._http import TLS, Answer, Cut, CutOff, Endpoint, NoAnswer, path_of, start
 from .errors import InternalError, InvalidArgument, NotFound, OtherCell, StoutError, error, is_code
 
 if TYPE_CHECKING:
@@ -187,7 +187,8 @@ class Cell:
             if self._looking or self._closed or now < self._look_at:
                 return
             self._looking = True
-        threading.Thread(target=self._ask_members, name="stout-members", daemon=True).start()
+        if not start(self._ask_members, "stout-members"):
+            self._looking = False
 
     def _ask_members(self) -> None:
         try:

@@ -96,6 +96,19 @@ def shut(sock: socket.socket) -> None:
         pass
 
 
+def start(target: Callable[..., None], name: str, *args: Any) -> bool:
+    """Run a function in a thread.
+
+    Returns False if there can be no thread: the main thread has ended (Python
+    3.12), or the program has too many.
+    """
+    try:
+        threading.Thread(target=target, args=args, name=name, daemon=True).start()
+    except RuntimeError:
+        return False
+    return True
+
+
 def _is_open(sock: socket.socket) -> bool:
     """Report whether an idle connection has neither data nor an end to read."""
     sock.settimeout(0)
@@ -267,8 +280,9 @@ class Endpoint:
         with self._lock:
             due = _clock.now() >= self.probe_at and not self._probing
             self._probing = self._probing or due
-        if due:
-            threading.Thread(target=self._probe, name="stout-probe", daemon=True).start()
+        if due and not start(self._probe, "stout-probe"):
+            self._probing = False
+            return False  # the next call probes it
         return True
 
     def _probe(self) -> None:
@@ -314,9 +328,7 @@ class Endpoint:
         lookup = self._lookup
         if lookup is None:
             lookup = self._lookup = Future()
-            try:
-                threading.Thread(target=self._look_up, args=(lookup,), name="stout-lookup", daemon=True).start()
-            except RuntimeError:  # the program is ending
+            if not start(self._look_up, "stout-lookup", lookup):
                 self._look_up(lookup)
         try:
             found = lookup.result(timeout)

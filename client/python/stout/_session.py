@@ -254,7 +254,7 @@ class Session:
         self._failure: Optional[Exception] = None  # of the last keepalive, unless it succeeded
         self._backoff = _clock.Backoff()
         self._asked: Optional[Endpoint] = None  # by the last keepalive
-        for step in (self._keep, self._watch_clock):
+        for step in (self._watch_clock, self._keep):  # without the latter the session ends
             threading.Thread(target=_loop, args=(step,), name="stout-session", daemon=True).start()
 
     # State.

@@ -870,6 +870,20 @@ class ConnectionTest(unittest.TestCase):
                 pass
         self.assertEqual((self.handler.connections, self.handler.writes), (3, 3))
 
+    def test_calls_succeed_without_a_thread_beside_them(self):
+        self.cell.put("/a", "x")  # the server has a thread for the connection
+        self.cell._look_at = 0.0  # the cell asks for the members
+        bad = _http.Endpoint("http://a:1", EndpointTest.tls)
+        bad.failures = 1  # it is probed
+        with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("the main thread has ended")):
+            self.assertEqual(self.cell.put("/a", "x").size, 1)
+            self.assertFalse(bad.is_bad())  # the next call probes it
+        with mock.patch.object(threading.Thread, "start") as start:
+            self.assertTrue(bad.is_bad())
+            self.cell._look_at = 0.0
+            self.cell.get("/a")
+            self.assertEqual(start.call_count, 2)
+
     def test_a_lost_answer_of_a_write_is_unknown(self):
         self.handler.fail = 1
         with self.assertRaises(stout.OutcomeUnknown):
