@@ -23,6 +23,7 @@ from .errors import InvalidArgument
 DIAL_TIME = 2.0
 _MOST_ANSWER = 64 << 20
 _MOST_IDLE = 8
+_IDLE_TIME = 90.0  # a replica keeps idle connections for longer
 _PIECE = 16 << 10  # of a body: at most one TLS record
 
 
@@ -242,14 +243,14 @@ class Endpoint:
         self.base = f"{self.scheme}://{parts.netloc}{self.path}"
         self.tls = tls
         self.works = False  # it has answered since its last failure
-        self._idle: List[http.client.HTTPConnection] = []
+        self._idle: List[Tuple[http.client.HTTPConnection, float]] = []  # and since when
         self.failures = 0
         self.probe_at = 0.0
         self.reset()
 
     def reset(self) -> None:
         """Forget all connections, as in a child process after a fork."""
-        for conn in self._idle:
+        for conn, _ in self._idle:
             conn.close()  # here only
         self._lock = threading.Lock()
         self._probing = False
@@ -297,18 +298,18 @@ class Endpoint:
     def close(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
-        for conn in idle:
+        for conn, _ in idle:
             conn.close()
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
         while True:
             with self._lock:
-                conn = self._idle.pop() if self._idle else None
+                conn, since = self._idle.pop() if self._idle else (None, 0.0)
             if conn is None:
                 break
-            if _is_open(conn.sock):
+            if _clock.now() - since < _IDLE_TIME and _is_open(conn.sock):
                 return conn
-            conn.close()  # the replica has closed it
+            conn.close()  # the replica has closed it, or may have: the end is lost if the machine slept
         if self.scheme == "https":
             conn = http.client.HTTPSConnection(self.host, self.port, timeout=timeout, context=self.tls.context())
         else:
@@ -424,7 +425,7 @@ class Endpoint:
         with self._lock:
             self._waiting.discard(sock)
             if keep and not hit and len(self._idle) < _MOST_IDLE:
-                self._idle.append(conn)
+                self._idle.append((conn, _clock.now()))
                 return
         conn.close()
 

@@ -866,7 +866,7 @@ class ConnectionTest(unittest.TestCase):
         self.handler.close_after = True
         for n in range(1, 4):
             self.cell.put("/a", "x")  # would be outcome_unknown, since it is sent once
-            while _http._is_open(self.cell.endpoints()[0]._idle[-1].sock):
+            while _http._is_open(self.cell.endpoints()[0]._idle[-1][0].sock):
                 pass
         self.assertEqual((self.handler.connections, self.handler.writes), (3, 3))
 
@@ -883,6 +883,14 @@ class ConnectionTest(unittest.TestCase):
             self.cell._look_at = 0.0
             self.cell.get("/a")
             self.assertEqual(start.call_count, 2)
+
+    def test_a_connection_that_was_idle_for_long_is_not_used(self):
+        self.cell.put("/a", "x")
+        slept = _clock.now() + 100  # the end of the connection did not arrive
+        self.cell._look_at = float("inf")
+        with mock.patch.object(_clock, "now", lambda: slept):
+            self.cell.put("/a", "x")
+        self.assertEqual(self.handler.connections, 2)
 
     def test_a_lost_answer_of_a_write_is_unknown(self):
         self.handler.fail = 1
