@@ -367,7 +367,10 @@ class Session:
             why = "" if state == SAFE else f": {self._over}" if state == EXPIRED else self._because()
             _log.log(level, "session %r is %s%s", self.name, state, why)
             for listener in listeners:
-                listener(state)
+                try:
+                    listener(state)
+                except Exception:
+                    _log.exception("a listener of session %r", self.name)
         return self._lease.state != EXPIRED or bool(self._news)
 
     # Keepalive.
@@ -989,6 +992,6 @@ def _loop(step: Callable[[], bool]) -> None:
         try:
             if not step():
                 return
-        except Exception:  # for example of a listener; the session must continue
+        except Exception:  # the session must continue
             _log.exception("a thread of a session")
             time.sleep(0.1)

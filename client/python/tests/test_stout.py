@@ -656,6 +656,18 @@ class SessionTest(unittest.TestCase):
             held.release()
         self.assertEqual([cause in line for line in log.output], [True, True])
 
+    def test_a_listener_that_raises_hides_no_state(self):
+        seen = []
+        self.session.on_change(lambda state: 1 / 0)
+        self.session.on_change(seen.append)
+        self.now += 11
+        self.assertEqual(self.session.state, "jeopardy")
+        self.keepalive(sent=self.now)
+        with self.assertLogs("stout") as log:
+            self.assertTrue(self.session._watch_clock())
+        self.assertEqual(seen, ["jeopardy", "safe"])
+        self.assertEqual(sum("ZeroDivisionError" in line for line in log.output), 2)
+
     def test_a_loss_before_the_grant_arrives(self):
         a = self.acquisition("/a", "/b")
         self.keepalive(sent=100, events=[(1, "lock_lost", "/b", a.handle, 8)])
