@@ -221,8 +221,9 @@ class Endpoint:
     """The base URL of one replica, with its connections and its record."""
 
     def __init__(self, url: str, tls: TLS):
-        parts = urlsplit(url if "://" in url else "http://" + url)
+        parts, port = urlsplit(""), None
         try:
+            parts = urlsplit(url if "://" in url else "http://" + url)
             port = parts.port
         except ValueError:
             port = -1

@@ -92,6 +92,7 @@ class EndpointTest(unittest.TestCase):
             "http://u:p@a",
             "http://a?x=1",
             "http://a#x",
+            "http://[::1:7101",
         ):
             with self.assertRaises(stout.InvalidArgument, msg=url):
                 _http.Endpoint(url, self.tls)
@@ -150,7 +151,7 @@ class EndpointTest(unittest.TestCase):
 class CellTest(unittest.TestCase):
     def test_learned_urls_never_leave_https(self):
         cell = stout.Cell("https://a:1")
-        cell._learn((["https://a:1", "http://b:2", "https://c:3", "nonsense:x"], 7))
+        cell._learn((["https://a:1", "http://b:2", "https://c:3", "nonsense:x", "https://[::1:7101"], 7))
         self.assertEqual([e.base for e in cell.endpoints()], ["https://a:1", "https://c:3"])
         cell._learn((["https://d:4"], 8))
         self.assertEqual([e.base for e in cell.endpoints()], ["https://a:1", "https://d:4"])
