@@ -85,7 +85,7 @@ export class Caller {
 		this.#token = options.token ?? undefined;
 		if (typeof this.#token !== "function" && this.#token !== undefined) checkToken(this.#token);
 		this.#agent = options.userAgent ?? "stout-client-typescript";
-		this.#connections = new Connections(options.tls);
+		this.#connections = new Connections(options.tls, clock);
 		this.router = new Router(bases, clock);
 		this.finder = new Finder(this, !options.onlyURLs && new Set(bases.map((b) => b.split(":")[0])).size === 1);
 		this.router.want = (within) => this.finder.want(within);

@@ -4,6 +4,7 @@ import { NoAnswer } from "./errors.js";
 import { listen } from "./util.js";
 
 const MOST_ANSWER = 64 << 20; // bytes of an answer's body
+const IDLE_TIME = 60_000; // of a connection; a replica keeps it for longer
 
 /**
  * An answer with its body, or with a stream instead.
@@ -17,15 +18,30 @@ const MOST_ANSWER = 64 << 20; // bytes of an answer's body
 
 /** The connections of a client. They end once they are idle for a minute. */
 export class Connections {
-	#plain = new http.Agent({ keepAlive: true, timeout: 60_000 });
-	#secure = new https.Agent({ keepAlive: true, timeout: 60_000 });
+	#plain = new http.Agent({ keepAlive: true, timeout: IDLE_TIME });
+	#secure = new https.Agent({ keepAlive: true, timeout: IDLE_TIME });
+	#clock;
+	#used = -Infinity; // clock of the last request
 	#tls;
 	/** @type {object | undefined} */
 	#of;
 
-	/** @param {import("./client.js").TLSOptions | (() => import("./client.js").TLSOptions) | undefined} tls */
-	constructor(tls) {
+	/** @param {import("./client.js").TLSOptions | (() => import("./client.js").TLSOptions) | undefined} tls @param {import("./clock.js").Clock} clock */
+	constructor(tls, clock) {
 		this.#tls = tls;
+		this.#clock = clock;
+	}
+
+	/**
+	 * Ends the idle connections after a sleep of the machine or a long computation:
+	 * their timers did not fire, and a replica may have ended them.
+	 */
+	#leaveOld() {
+		const now = this.#clock.now();
+		if (now - this.#used > IDLE_TIME)
+			for (const agent of [this.#plain, this.#secure])
+				for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
+		this.#used = now;
 	}
 
 	/** @param {URL} url */
@@ -34,7 +50,7 @@ export class Connections {
 		const now = typeof this.#tls === "function" ? this.#tls() : this.#tls;
 		if (now !== this.#of) {
 			this.#of = now;
-			this.#secure = new https.Agent({ ...now, keepAlive: true, timeout: 60_000 });
+			this.#secure = new https.Agent({ ...now, keepAlive: true, timeout: IDLE_TIME });
 		}
 		return this.#secure;
 	}
@@ -54,6 +70,7 @@ export class Connections {
 	 * @returns {Promise<Answer>}
 	 */
 	send(base, url, q) {
+		this.#leaveOld();
 		return new Promise((resolve, reject) => {
 			const secure = url.protocol === "https:";
 			let sent = false;

@@ -48,7 +48,7 @@ async function replica(play) {
 	await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
 	ends.push(() => (server.closeAllConnections(), server.close()));
 	const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
-	return { url: `http://127.0.0.1:${port}`, requests };
+	return { url: `http://127.0.0.1:${port}`, requests, server };
 }
 
 /** @param {{url: string}[]} replicas @param {import("../src/index.js").ClientOptions} [options] */
@@ -272,6 +272,19 @@ test("a write without a session is not repeated after a lost answer", async () =
 	const one = await replica(() => (++tries === 1 ? { lost: true } : refuse("conflict", 409)));
 	await assert.rejects(connect([one]).files.put("/a", "x"), (err) => codeOf(err) === "outcome_unknown");
 	assert.equal(one.requests.length, 1);
+});
+
+test("a connection that was idle for long is not used", async () => {
+	const clock = { at: 1000, grain: 0, now: () => clock.at, before: () => clock.at };
+	const one = await replica(() => refuse("conflict", 409));
+	const { files } = connect([one], { clock: /** @type {any} */ (clock) });
+	for (let n = 1; n <= 3; n++) {
+		await assert.rejects(files.put("/a", "x"), (err) => codeOf(err) === "conflict");
+		assert.equal(one.requests.length, n);
+		await new Promise(setImmediate);
+		one.server.closeIdleConnections(); // the client does not know it yet
+		clock.at += 61_000;
+	}
 });
 
 test("a write without a session is repeated while it certainly had no effect", async () => {
