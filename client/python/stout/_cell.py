@@ -112,7 +112,7 @@ class Cell:
             raise InvalidArgument("invalid_argument", "no URL is given; name at least one replica")
         self._secure = any(e.scheme == "https" for e in self._given)
         self._token = token if callable(token) or token is None else _token(token)
-        self.timeout, self.grace = timeout, grace
+        self.timeout, self.grace = seconds("timeout", timeout), seconds("grace", grace)
         self._learned: List[Endpoint] = []
         self._current = self._given[0]
         self._id = ""
@@ -681,6 +681,14 @@ def seconds(name: str, value: Any, least: float = 0.0, most: float = float("inf"
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
         bounds = f"at least {least:g}" if most == float("inf") else f"between {least:g} and {most:g}"
         raise InvalidArgument("invalid_argument", f"{name} is {value!r}; it must be {bounds} seconds", {"field": name})
+    return value
+
+
+def integer(name: str, value: Any, most: int) -> int:
+    """Return a number that the program gave, or raise InvalidArgument."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        why = f"{name} is {value!r}; it must be an integer between 0 and {most}"
+        raise InvalidArgument("invalid_argument", why, {"field": name})
     return value
 
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 from urllib.parse import urlencode
 
 from . import _clock
-from ._cell import Call, Cell, File, encode, seconds, whole
+from ._cell import Call, Cell, File, encode, integer, seconds, whole
 from ._http import Answer, Cut, CutOff, Endpoint, NoAnswer, path_of
 from ._watch import Watch
 from .errors import LockLost, SessionEnded, StoutError, Unavailable, error
@@ -28,6 +28,7 @@ _RELEASE = 5.0  # the least time of a release
 _LOST = 10.0  # each keepalive looks for orphans for so long after a lost request
 _LOOK = 0.25  # how often await_priority looks whether the hold has ended
 _HIGHEST = 100  # priority of a wait
+_LONGEST_DELAY = 60  # in seconds
 _WINDOW = 64  # half of the keyed answers that the cell remembers
 
 
@@ -627,8 +628,8 @@ class Session:
         for path in paths:
             path_of(path)
         last = None if end is None else end if now_only else end + _LATE
-        if not 0 <= priority <= _HIGHEST:
-            raise error("invalid_argument", f"priority is {priority}; it must be between 0 and {_HIGHEST}")
+        integer("priority", priority, _HIGHEST)
+        seconds("lock_delay", lock_delay, 0, _LONGEST_DELAY)
         self._check()  # in a child process it replaces the lock, which another thread may have had
         with self._cond:
             self._check()

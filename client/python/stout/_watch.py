@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 from urllib.parse import urlencode
 
 from . import _clock
-from ._cell import Cell, File, file_of, whole
+from ._cell import MOST, Cell, File, file_of, integer, whole
 from ._http import Cut, CutOff, Endpoint, NoAnswer, Stream, decode
 from .errors import InternalError, InvalidArgument, OtherCell, StoutError, Unavailable, error
 
@@ -56,7 +56,7 @@ class Watch:
             self._query.append(("types", ",".join(types)))
         if contents:
             self._query.append(("content", "true"))
-        self._after = cell.revision() if after is None else after
+        self._after = cell.revision() if after is None else integer("after", after, MOST)
         self._cut = Cut()
         self._at: Optional[Endpoint] = None
         self._compacted: Dict[str, int] = {}  # revisions of replicas that do not keep the next events

@@ -276,6 +276,10 @@ class CellTest(unittest.TestCase):
             (lambda: cell.session(ttl="10000"), "ttl is '10000'; it must be between 1 and 86400 seconds"),
             (lambda: cell.session(ttl=100000), "ttl is 100000; .* seconds"),
             (lambda: cell.session(ttl=float("nan")), "ttl is nan"),
+            (lambda: stout.Cell("http://a:1", timeout="30"), "timeout is '30'; it must be at least 0 seconds"),
+            (lambda: stout.Cell("http://a:1", grace=-1), "grace is -1"),
+            (lambda: cell.watch(after="57"), "after is '57'; it must be an integer"),
+            (lambda: cell.watch(after=-1), "after is -1"),
         ):
             with self.assertRaisesRegex(stout.InvalidArgument, text):
                 call()
@@ -628,12 +632,15 @@ class SessionTest(unittest.TestCase):
             self.assertEqual(self.session._known, {})
             self.assertTrue(self.session._overdue)  # the background looks for what was not withdrawn
 
-    def test_a_wait_is_not_negative(self):
+    def test_invalid_arguments_of_a_lock(self):
         for call, text in (
             (lambda: self.session.lock("/a", wait=-1), "wait is -1; it must be at least 0 seconds"),
             (lambda: self.session.lock("/a", wait="3"), "wait is '3'"),
             (lambda: self.session.try_lock("/a", timeout=-0.5), "timeout is -0.5"),
             (lambda: self.session.lock(None), "the path None must be a string"),
+            (lambda: self.session.lock("/a", lock_delay="5"), "lock_delay is '5'; it must be between 0 and 60 seconds"),
+            (lambda: self.session.try_lock("/a", lock_delay=5000), "lock_delay is 5000"),
+            (lambda: self.session.lock("/a", priority="1"), "priority is '1'; it must be an integer between 0 and 100"),
         ):
             with self.assertRaisesRegex(stout.InvalidArgument, text):
                 call()
