@@ -40,7 +40,7 @@ func (c *conn) readNow(fd uintptr) bool {
 		c.meter.fd, c.meter.now = fd, true
 		n, c.inErr = c.tls.Read(b[:])
 		c.meter.now = false
-		c.drained, c.peeked = c.inErr == syscall.EAGAIN, false
+		c.drained, c.peeked = n == 0 && c.inErr == syscall.EAGAIN, false
 	}
 	if n > 0 {
 		c.in, c.lent, c.inErr = b[:n], b, nil
