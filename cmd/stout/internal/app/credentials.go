@@ -100,7 +100,7 @@ func (a *App) credential() error {
 		file, source = os.Getenv(tokenFileEnv), tokenFileEnv
 	}
 	if file == "" {
-		if token := os.Getenv(tokenEnv); token != "" {
+		if token := strings.TrimSpace(os.Getenv(tokenEnv)); token != "" { // as of a file
 			a.Token = func(context.Context) (string, error) { return token, nil }
 		}
 		return nil

@@ -83,6 +83,7 @@ func TestCredential(t *testing.T) {
 	}{
 		"none":                      {},
 		"the environment":           {env: "stout_e", want: "stout_e"},
+		"a line of it":              {env: "stout_e\n", want: "stout_e"},
 		"a file before it":          {fileEnv: file, env: "stout_e", content: "stout_f\n", want: "stout_f"},
 		"the flag before both":      {flag: file, fileEnv: "/none", env: "stout_e", content: " stout_g", want: "stout_g"},
 		"a file that is not there":  {flag: file + "x", env: "stout_e", refused: true},
