@@ -3,7 +3,7 @@ import { Caller } from "./caller.js";
 import { Clock } from "./clock.js";
 import { invalid } from "./errors.js";
 import { consistency, Files } from "./files.js";
-import { readSession } from "./locks.js";
+import { check, readSession } from "./locks.js";
 import { parseBase } from "./router.js";
 import { Session } from "./session.js";
 import { show } from "./util.js";
@@ -53,6 +53,7 @@ export class Client {
 		const bases = [urls].flat().map((url) => parseBase(url, options.tls ? "https" : "http"));
 		if (bases.length === 0) throw invalid("urls", "no URL given; name the base URL of at least one replica");
 		this.#grace = options.grace ?? 45_000;
+		check("grace", this.#grace, Infinity, " of ms");
 		this.#caller = new Caller(bases, options, options.clock ?? new Clock());
 		/** The cell's files. A change is made at most once; use a session's files for exactly once. */
 		this.files = new Files(this.#caller, this.#seen);

@@ -131,8 +131,8 @@ export class Locks {
 	}
 }
 
-/** @param {string} name @param {number | undefined} n @param {number} most @param {string} [unit] */
-function check(name, n, most, unit = "") {
+/** @internal @param {string} name @param {number | undefined} n @param {number} most @param {string} [unit] */
+export function check(name, n, most, unit = "") {
 	if (n !== undefined && !(n >= 0 && n <= most && (n === Infinity || Number.isInteger(n))))
 		throw invalid(name, `${name} is ${show(n)}; it must be a whole number${unit} ${most === Infinity ? "from 0 up" : `within 0..${most}`}`);
 }

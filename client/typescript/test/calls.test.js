@@ -530,6 +530,7 @@ test("options out of bounds are refused before any call", async () => {
 		() => session.lock("/a", { lockDelay: 60_001 }), () => cell.openSession({ ttl: 999 }), () => session.files.put("/a", "", { ifRevision: 0 }),
 		() => cell.files.put("/a", "", { ephemeral: true }), () => cell.files.put("/a", "", { ifAbsent: true, ifRevision: 1 }),
 		() => cell.files.deleteBelow("/a"), async () => cell.watch({ prefixes: ["a"] }), async () => new Client([]),
+		.../** @type {any[]} */ (["45000", NaN, -1]).map((grace) => async () => new Client(one.url, { grace })),
 	]) await assert.rejects(bad, (err) => codeOf(err) === "invalid_argument", String(bad)); // prettier-ignore
 	await assert.rejects(cell.files.put("/a", Buffer.alloc((256 << 10) + 1)), (err) => codeOf(err) === "too_large");
 	assert.equal(one.requests.filter((q) => !q.path.endsWith("/keepalive")).length, one.requests.slice(0, before).filter((q) => !q.path.endsWith("/keepalive")).length);
