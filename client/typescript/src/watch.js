@@ -109,7 +109,9 @@ export class Watch {
 		}
 		let idle = 0;
 		try {
-			for await (const m of messages(timed(body, this.#at.base))) {
+			const left = { ms: MOST_SILENCE };
+			for await (const m of messages(timed(body, this.#at.base, left))) {
+				left.ms = MOST_SILENCE;
 				const event = this.#consume(m);
 				idle = m.event === "bookmark" ? idle + 1 : 0;
 				if (event) yield event;
@@ -243,18 +245,21 @@ export async function revision(caller, since, signal) {
 }
 
 /**
- * Yields the parts of a stream. It ends a silent one; the time that the consumer
- * needs does not count.
+ * Yields the parts of a stream. It ends the stream when the waits for parts have
+ * used up the time left, which the consumer renews with each whole message. The
+ * time that the consumer needs does not count.
  *
  * @internal
  * @param {import("node:http").IncomingMessage} body
  * @param {string} base
+ * @param {{ms: number}} [left]
  * @returns {AsyncGenerator<string, void, void>}
  */
-export async function* timed(body, base) {
+export async function* timed(body, base, left = { ms: MOST_SILENCE }) {
 	const parts = body.setEncoding("utf8")[Symbol.asyncIterator]();
 	for (;;) {
-		const timer = setTimeout(() => body.destroy(new Error("the replica is silent")), MOST_SILENCE);
+		const began = performance.now();
+		const timer = setTimeout(() => body.destroy(new Error("the replica is silent")), left.ms);
 		let part;
 		try {
 			part = await parts.next();
@@ -264,6 +269,7 @@ export async function* timed(body, base) {
 		} finally {
 			clearTimeout(timer);
 		}
+		left.ms -= performance.now() - began;
 		yield part.value;
 	}
 }

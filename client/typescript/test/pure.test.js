@@ -170,6 +170,26 @@ test("a slow consumer does not end its stream, a silent replica does", async (t)
 	await assert.rejects(next, /silent/);
 });
 
+test("a replica that sends no whole message is silent", async (t) => {
+	t.mock.timers.enable({ apis: ["setTimeout"] });
+	let at = 0;
+	t.mock.method(performance, "now", () => at);
+	const pass = (/** @type {number} */ ms) => ((at += ms), t.mock.timers.tick(ms));
+	const body = new PassThrough();
+	const left = { ms: 15_000 };
+	const parts = timed(/** @type {any} */ (body), "http://r1", left);
+	for (const text of [": a proxy", " is alive", "\n\n"]) {
+		const next = parts.next();
+		pass(4000);
+		body.write(text);
+		assert.equal((await next).value, text);
+		pass(3_600_000); // the consumer works
+	}
+	const next = parts.next();
+	pass(3000);
+	await assert.rejects(next, /silent/);
+});
+
 test("calls follow the master, and go around one that fails", async () => {
 	const { router, time, probed } = routing(["http://a", "http://b"]);
 	const first = router.current;
