@@ -244,8 +244,8 @@ func TestDamagedDataDirectory(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshotStandsForNothing: the snapshot's entry in the list has a
-// wrong end.
+// TestDamagedSnapshotStandsForNothing: the meta data of a snapshot have a wrong
+// end.
 func TestDamagedSnapshotStandsForNothing(t *testing.T) {
 	t.Parallel()
 	o, _ := aDataDir(t, 1000)
@@ -261,12 +261,6 @@ func TestDamagedSnapshotStandsForNothing(t *testing.T) {
 	})
 	s := storesOf(t, o)
 	defer s.Close()
-	snapshots := s.Snapshots
-	metas, err := snapshots.List()
-	must(t, err)
-	if len(metas) == 0 || metas[0].Index != end {
-		t.Fatalf("the list does not begin with entry %d", end)
-	}
 	library, err := raftstore.New(s, raftstore.Options{
 		Applied: func() uint64 { return 0 },
 		Leading: func() bool { return false }, Clock: boottime.Now, Fail: func(err error) { t.Error(err) }, Promises: lease.NewPromises(0),
@@ -276,4 +270,28 @@ func TestDamagedSnapshotStandsForNothing(t *testing.T) {
 	if err := library.Logs.GetLog(end, &got); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("it stands for entry %d: %+v, %v", end, got, err)
 	}
+}
+
+// TestDamagedSnapshotKeepsNothingBack: the meta data of a snapshot have a wrong
+// end and a wrong configuration. The replica takes further snapshots, and learns
+// no members from it.
+func TestDamagedSnapshotKeepsNothingBack(t *testing.T) {
+	t.Parallel()
+	o, _ := aDataDir(t, 1000)
+	edit(t, filepath.Join(snapshotDirs(t, o)[0], "meta.json"), func(raw []byte) []byte {
+		var meta map[string]any
+		must(t, json.Unmarshal(raw, &meta))
+		meta["Index"], meta["ConfigurationIndex"] = 9000, 8000
+		raw, err := json.Marshal(meta)
+		must(t, err)
+		return raw
+	})
+	r := start(t, o)
+	_, epoch := lead(t, r)
+	write(t, r, epoch, "a", 1)
+	last := r.raft.LastIndex()
+	if at := r.Info().ConfigIndex; at > last {
+		t.Errorf("the log ends at %d, and the configuration is that of entry %d", last, at)
+	}
+	must(t, r.raft.Snapshot().Error())
 }

@@ -5,6 +5,9 @@
 //     beside it. If one digit of the index flips, entries are left out or
 //     applied twice. So each file begins with the meta data, under that
 //     checksum, and both must agree.
+//     The library lists a snapshot with damaged meta data, and removes the
+//     directory that its ID names; without an ID, all snapshots. Here that
+//     snapshot is not listed, and stays.
 //   - The log beside the snapshots records that there is one, so that a replica
 //     notices a missing one.
 //   - The library syncs the files and the name of their directory, but not
@@ -22,8 +25,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
@@ -51,7 +56,7 @@ func Open(dir string, logger zerolog.Logger, done func(index uint64) error) (*St
 	if err := prepare(own); err != nil {
 		return nil, err
 	}
-	files, err := raft.NewFileSnapshotStoreWithLogger(dir, kept, raftlogger.New(logger))
+	files, err := raft.NewFileSnapshotStoreWithLogger(dir, math.MaxInt, raftlogger.New(logger)) // reap removes them
 	return &Store{SnapshotStore: files, dir: own, done: done}, err
 }
 
@@ -79,7 +84,7 @@ func prepare(dir string) error {
 // LastSound returns the index of the latest readable snapshot, 0 without one.
 // It logs damaged later ones.
 func (s *Store) LastSound(logger zerolog.Logger) (uint64, error) {
-	metas, err := s.List()
+	metas, err := s.SnapshotStore.List()
 	if err != nil {
 		return 0, err
 	}
@@ -127,7 +132,7 @@ func (s *Store) Create(version raft.SnapshotVersion, index, term uint64, conf ra
 	if err == nil {
 		_, err = begun.Write(head)
 	}
-	made := &sink{SnapshotSink: begun, dir: filepath.Join(s.dir, begun.ID()+".tmp"), done: func() error { return s.done(index) }}
+	made := &sink{SnapshotSink: begun, dir: filepath.Join(s.dir, begun.ID()+".tmp"), done: func() error { return errors.Join(s.done(index), s.reap()) }}
 	if err != nil {
 		return nil, errors.Join(err, made.Cancel())
 	}
@@ -195,22 +200,27 @@ func (s *sink) Close() error {
 	return s.done()
 }
 
-// List returns the snapshots, latest first. The sizes are the states' sizes.
+// List returns the snapshots with undamaged meta data, latest first. The sizes
+// are the states' sizes.
 func (s *Store) List() ([]*raft.SnapshotMeta, error) {
 	metas, err := s.SnapshotStore.List()
-	for _, m := range metas {
-		if _, err := trim(m); err != nil {
-			return nil, err
+	return slices.DeleteFunc(metas, func(m *raft.SnapshotMeta) bool {
+		f, err := os.Open(filepath.Join(s.dir, m.ID, "state.bin"))
+		if err != nil {
+			return true
 		}
-	}
-	return metas, err
+		defer f.Close()
+		return s.behindHead(m, f) != nil
+	}), err
 }
 
-// trim subtracts the head from a snapshot's size, and returns the head.
-func trim(m *raft.SnapshotMeta) ([]byte, error) {
-	head, err := headOf(m)
-	m.Size -= int64(len(head))
-	return head, err
+// reap removes all but the latest snapshots.
+func (s *Store) reap() error {
+	metas, err := s.List()
+	for _, m := range metas[min(kept, len(metas)):] {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, m.ID)))
+	}
+	return err
 }
 
 // Open opens a snapshot and checks its file and meta data.
@@ -225,16 +235,19 @@ func (s *Store) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return meta, r, nil
 }
 
+// behindHead reads the head of a snapshot's file, and subtracts it from the size
+// in the meta data. They must agree.
 func (s *Store) behindHead(meta *raft.SnapshotMeta, r io.Reader) error {
 	info, err := os.Stat(filepath.Join(s.dir, meta.ID, "state.bin"))
 	if err != nil {
 		return err
 	}
-	size := meta.Size
-	want, err := trim(meta)
+	want, err := headOf(meta)
 	if err != nil {
 		return err
 	}
+	size := meta.Size
+	meta.Size -= int64(len(want))
 	have := make([]byte, len(want))
 	if _, err := io.ReadFull(r, have); err != nil || size != info.Size() || !bytes.Equal(have, want) {
 		return errors.New("meta.json does not match the head of state.bin")

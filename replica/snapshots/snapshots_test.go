@@ -124,3 +124,38 @@ func TestSnapshotEndsOnce(t *testing.T) {
 		must(t, r.Close())
 	}
 }
+
+// TestDamagedMetaData: a snapshot with damaged meta data is not listed, and costs
+// no other snapshot. The library would remove the directory that its ID names;
+// without an ID, all snapshots.
+func TestDamagedMetaData(t *testing.T) {
+	for _, damage := range [][2]string{{`"ID"`, `"IE"`}, {`"Index":7`, `"Index":9`}, {`"ConfigurationIndex":1`, `"ConfigurationIndex":3`}} {
+		s, err := Open(t.TempDir(), zerolog.Nop(), func(uint64) error { return nil })
+		must(t, err)
+		first := snapshotOf(t, s, 7)
+		must(t, first.Close())
+		name := filepath.Join(s.Dir(), first.ID(), "meta.json")
+		raw, err := os.ReadFile(name)
+		must(t, err)
+		must(t, os.WriteFile(name, bytes.Replace(raw, []byte(damage[0]), []byte(damage[1]), 1), 0o600))
+		for index := uint64(7); index < 12; index++ {
+			var want []uint64 // latest first
+			if index > 7 {
+				must(t, snapshotOf(t, s, index).Close())
+				want = []uint64{index, index - 1}[:min(2, index-7)]
+			}
+			metas, err := s.List()
+			must(t, err)
+			var got []uint64
+			for _, m := range metas {
+				got = append(got, m.Index)
+				_, r, err := s.Open(m.ID)
+				must(t, err)
+				must(t, r.Close())
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: there are snapshots up to %d, want %d", damage[1], got, want)
+			}
+		}
+	}
+}
