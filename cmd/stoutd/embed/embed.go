@@ -314,7 +314,7 @@ const lastStep = 2 * time.Second
 // opened. It takes at most ShutdownTimeout and a few seconds; ctx can shorten it.
 // After a fault it does not hand mastership over. The log also has the errors of its
 // steps. Another call waits for the first one and returns its error. After ErrStuck
-// another call waits, until ctx ends, for the end of what hangs.
+// each call waits for the end of what hangs, for ShutdownTimeout at most.
 func (r *Replica) Stop(ctx context.Context) error {
 	first := false
 	r.stopping.Do(func() {
@@ -325,6 +325,8 @@ func (r *Replica) Stop(ctx context.Context) error {
 	if first || r.behind == nil {
 		return r.stopErr
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.config.ShutdownTimeout)
+	defer cancel()
 	select {
 	case <-r.behind:
 		return r.behindErr
