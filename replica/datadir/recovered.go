@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,11 @@ func readRecovery(dir string) (r Recovery, err error) {
 	case errors.Is(err, os.ErrNotExist):
 		return r, nil
 	case err == nil:
-		err = json.Unmarshal(raw, &r)
+		in := json.NewDecoder(bytes.NewReader(raw))
+		in.DisallowUnknownFields()
+		if err = in.Decode(&r); err == nil && r.Into == "" {
+			err = ErrDamaged
+		}
 	}
 	if err != nil {
 		return r, fmt.Errorf("data directory %s: %s: %w", dir, recoveredFile, err)
