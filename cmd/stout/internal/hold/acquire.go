@@ -174,15 +174,19 @@ func (a *holder) notAcquired(f lockFlags, w *waitWatch, err error, why func() *e
 		out = a.Explain(err)
 	}
 	out.Message = "lock not acquired: " + out.Message
+	f.recode(out, err)
+	return out
+}
+
+// recode replaces an exit code that could be the command's own.
+func (f *lockFlags) recode(out *exit.Failure, err error) {
 	switch {
 	case out.Code == exit.NoMaster, out.Code == exit.Unreachable, out.Code == exit.Unavailable,
 		errors.Is(err, client.ErrTooMany), errors.Is(err, client.ErrInternal): // the cell could not
 		out.Code = f.unavailableCode
+	case out.Code == exit.Failed:
+		out.Code = exit.Refused
 	}
-	if out.Code == exit.Failed {
-		out.Code = exit.Refused // 1 is often the command's own
-	}
-	return out
 }
 
 const (

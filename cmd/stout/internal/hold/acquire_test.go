@@ -115,6 +115,23 @@ func TestLostWhilePreparing(t *testing.T) {
 	}
 }
 
+// A refusal to publish has the exit code of a lock that was not acquired.
+func TestNotPublished(t *testing.T) {
+	for code, want := range map[lockapi.Code]int{lockapi.CodeTooMany: 9, lockapi.CodePermissionDenied: exit.Refused} {
+		synctest.Test(t, func(t *testing.T) {
+			cell := stouttest.New(t, stouttest.Options{})
+			a := asApp(t, nil, cell.URLs()...)
+			a.Client = cell.Client()
+			f := lockFlags{path: "/a", paths: []string{"/a"}, ttl: time.Second, try: true, unavailableCode: 9}
+			f.prepare = func(context.Context, *heldLock) error { return lockapi.Errorf(code, "no") }
+			out, ok := errors.AsType[*exit.Failure]((&holder{a}).lockUntil(t.Context(), f, nil))
+			if !ok || out.Code != want {
+				t.Errorf("%s: %v", code, out)
+			}
+		})
+	}
+}
+
 // A lock that is lost just after its value was published starts no command.
 func TestLostBeforeTheCommand(t *testing.T) {
 	cell, ran := stouttest.New(t, stouttest.Options{}), filepath.Join(t.TempDir(), "ran")
@@ -177,7 +194,7 @@ func TestAcquireInJeopardyKeepsToItsTime(t *testing.T) {
 // A held or delayed lock has one exit code, and a cell that could not grant it
 // another, for every error of the client.
 func TestNotGot(t *testing.T) {
-	const held, couldNotCode, refused = 8, 9, exit.Refused
+	const held, couldNotCode, refused = 8, 1, exit.Refused
 	holders := []lockapi.Holder{{Session: "s", SessionName: "n", Token: 7, GrantedAt: time.Now()}}
 	wrapped := func(code lockapi.Code) error { return fmt.Errorf("stout: PUT /v1/locks/a: %w (last attempt: x)", code) }
 	for name, tt := range map[string]struct {

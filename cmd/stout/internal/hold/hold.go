@@ -51,9 +51,7 @@ func (a *holder) lockUntil(ctx context.Context, f lockFlags, signals <-chan os.S
 				return h.lost(gone)
 			}
 			out := a.Explain(err)
-			if out.Code == exit.Failed {
-				out.Code = exit.Refused
-			}
+			f.recode(out, err)
 			return out
 		}
 	}
