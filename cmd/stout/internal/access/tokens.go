@@ -284,7 +284,7 @@ func (s *secret) made(ctx context.Context, principal string, call func(context.C
 	}
 	f := exit.Errorf(exit.Unknown, "it is not known whether the token was made: the cell did not answer in time")
 	if s.file == "" {
-		s.UI.Printf("%s\n", s.text)
+		_ = ui.Answer(s.UI, lockapi.Token{Principal: principal, Secret: s.text}, nil, func(lockapi.Token) { s.UI.Printf("%s\n", s.text) })
 		return token, f.Hint("the printed token may be valid; stout access whoami --token-file FILE checks it")
 	}
 	return token, f.Hint("the token in %s may be valid; stout access whoami --token-file %s checks it", format.Clean(s.file), format.Clean(s.file))
