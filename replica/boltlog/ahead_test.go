@@ -280,6 +280,23 @@ func TestFailedWriteAhead(t *testing.T) {
 	}
 }
 
+// TestFailedDeletion: no transaction follows one that has failed. It could
+// overwrite pages of the last one that is on the disk.
+func TestFailedDeletion(t *testing.T) {
+	f := ahead(t)
+	must(t, f.StoreLogs(entries(1, 5, 1)))
+	home := f.bolt
+	f.bolt = &hookedHome{home, func() error { return errDisk }}
+	if err := f.DeleteRange(1, 2); !errors.Is(err, errDisk) {
+		t.Fatalf("deleted: %v", err)
+	}
+	f.bolt = home
+	if err := vote(f, 9, "r3"); !errors.Is(err, errDisk) {
+		t.Errorf("a vote behind it: %v", err)
+	}
+	wantReopened(t, f, true)
+}
+
 // TestWriteAheadLogStaysUntilItIsHandedOver: the write-ahead log is turned off
 // at a start, and the store has no space. The next start has everything.
 func TestWriteAheadLogStaysUntilItIsHandedOver(t *testing.T) {

@@ -93,8 +93,8 @@ func (f *Log) deleteAtOnce(from, to uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := f.erase(from, to); err != nil {
-		return err // the manifest still lists the deletion, and the next start completes it
+	if f.failed = f.erase(from, to); f.failed != nil {
+		return f.failed // the manifest still lists the deletion, and the next start completes it
 	}
 	f.changes.Lock()
 	defer f.changes.Unlock()
