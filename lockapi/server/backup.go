@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// mostBackups bounds the backups that a replica sends or forwards at a time.
-// Each keeps the state of its beginning in memory.
+// mostBackups bounds the backups that a master sends at a time, also through other
+// replicas. Each keeps the state of its beginning in memory.
 const mostBackups = 2
 
 // Results of a backup, as metrics label them.
@@ -29,12 +29,6 @@ var typeBackup = []string{lockapi.TypeBackup}
 // breaks off; HTTP and the checksum in the backup both reveal that it is
 // incomplete.
 func readBackup(x *exchange) error {
-	if !x.backups.Enter(1) {
-		e := lockapi.TooMany("backups", int64(x.backups.Most), int64(x.backups.Most), "this replica already sends %d backups, the most at a time; try again later", x.backups.Most)
-		e.RetryAfter = 5
-		return e
-	}
-	defer x.backups.Leave(1)
 	t := task{repeatable: true}
 	return x.seek(t, x.writeBackup, func(at Location) error { return x.relayBackup(at, t) })
 }
@@ -49,6 +43,12 @@ func (x *exchange) writeBackup() error {
 	if err != nil {
 		return err
 	}
+	if !x.backups.Enter(1) { // only now: a denied call takes no place
+		e := lockapi.TooMany("backups", int64(x.backups.Most), int64(x.backups.Most), "this replica already sends %d backups, the most at a time; try again later", x.backups.Most)
+		e.RetryAfter = 5
+		return e
+	}
+	defer x.backups.Leave(1)
 	b := answer.(master.Backup)
 	h := x.c.Writer.Header()
 	x.stamp(h)
@@ -105,7 +105,11 @@ func (x *exchange) relayBackup(at Location, t task) error {
 	}
 	ctx, cancel := context.WithCancel(x.ctx())
 	defer cancel()
+	if !x.sends() {
+		return x.errSent(at)
+	}
 	resp, _, err := x.ask(ctx, at.ID)
+	x.sent.Leave(1)
 	if err != nil {
 		x.metrics.forwarded.WithLabelValues(forwardFailed).Inc()
 		return lockapi.Errorf(lockapi.CodeNoMaster, "master %s at %s cannot be reached: %v", at.ID, at.URL, err)

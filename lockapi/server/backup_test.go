@@ -83,31 +83,52 @@ func TestBrokenBackupIsNone(t *testing.T) {
 }
 
 // TestFewBackupsAtATime: further backups are refused, and there is room again
-// afterwards.
+// afterwards. A call that the master has not permitted takes no place.
 func TestFewBackupsAtATime(t *testing.T) {
 	master, replica := startPair(t, nil)
 	for _, n := range []*node{master, replica} {
 		entered, leave := make(chan struct{}), make(chan struct{})
-		master.setHook(func(ctx context.Context, _ string) error {
+		wait := func() {
 			entered <- struct{}{}
 			<-leave
-			return nil
-		})
-		done := make(chan reply, 2)
-		for range 2 {
-			go func() { done <- call(t, "GET", n.url+"/v1/backup", "") }()
-			<-entered
 		}
+		denied, done := make(chan reply, 3), make(chan reply, 2)
+		begin := func(answers chan reply) {
+			for range cap(answers) {
+				go func() { answers <- call(t, "GET", n.url+"/v1/backup", "") }()
+				select {
+				case <-entered:
+				case r := <-answers:
+					t.Fatalf("%d %s", r.status, r.body)
+				}
+			}
+		}
+		master.setHook(func(context.Context, string) error {
+			wait()
+			return lockapi.Errorf(lockapi.CodePermissionDenied, "no")
+		})
+		begin(denied)
+		master.setHook(nil)
+		master.set(func() {
+			master.backup = func(io.Writer) error {
+				wait()
+				return nil
+			}
+		})
+		begin(done)
 		e := call(t, "GET", n.url+"/v1/backup", "")
 		e.wantCode(t, lockapi.CodeTooMany)
 		if e.header.Get("Retry-After") != "5" {
 			t.Errorf("%v", e.header)
 		}
 		close(leave)
-		for range 2 {
+		for range cap(done) {
 			(<-done).wantStatus(t, 200)
 		}
-		master.setHook(nil)
+		for range cap(denied) {
+			(<-denied).wantCode(t, lockapi.CodePermissionDenied)
+		}
+		master.set(func() { master.backup = nil })
 		callWithRoom(t, "GET", n.url+"/v1/backup").wantStatus(t, 200)
 	}
 }

@@ -30,7 +30,7 @@ func (x *exchange) forward(at Location, t task) error {
 		return err
 	}
 	if !x.sends() {
-		return lockapi.TooMany("forwarded-calls", int64(x.sent.Most), int64(x.sent.Most), "this replica already has %d forwarded calls under way, the most allowed; call the master at %s", x.sent.Most, at.URL)
+		return x.errSent(at)
 	}
 	defer x.sent.Leave(1)
 	ctx, cancel := context.WithCancelCause(x.ctx())
@@ -63,6 +63,10 @@ func (x *exchange) sends() bool {
 		return x.sent.Enter(1)
 	}
 	return x.sent.EnterBelow(1, peers.KeptFree) || !x.isStranger() && x.conns.Yield(&x.call, gate.CallsOnly) && x.sent.Add(1)
+}
+
+func (s *Server) errSent(at Location) error {
+	return lockapi.TooMany("forwarded-calls", int64(s.sent.Most), int64(s.sent.Most), "this replica already has %d forwarded calls under way, the most allowed; call the master at %s", s.sent.Most, at.URL)
 }
 
 // conclude passes the master's answer to the caller, good or bad, unless another
