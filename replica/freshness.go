@@ -18,9 +18,9 @@ import (
 // At a follower, a report of a master in office shows it, once the state has
 // reached the reported entry and these hold:
 //
-//   - The message goes to the end of the master's log. While a replica catches
-//     up, a full message (rafttransport.MaxAppendEntries) ends earlier, and so
-//     does the commit index in it.
+//   - The message does not end before what the master has published. While a
+//     replica catches up, messages end earlier, and so does the commit index in
+//     them.
 //   - The state has that much, and an office that was opened in the leader's
 //     own term. So the leader is its master, and the state has everything of
 //     its predecessors.

@@ -44,7 +44,7 @@ func (p *publisher) append(index uint64, changes []state.Change, after *state.St
 }
 
 // committed records the commit index that a leader of a term reports. last
-// reports whether its message goes to the end of its log.
+// reports whether the leader had nothing more to report.
 func (p *publisher) committed(term, index uint64, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

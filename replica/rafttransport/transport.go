@@ -42,8 +42,8 @@ type Options struct {
 	// be nil.
 	Acknowledged func()
 	// Committed receives the commit index that a leader of a term reports. last
-	// reports that the message goes to the end of that leader's log, so its
-	// commit index is not cut off.
+	// reports that the leader had nothing more to report: the message does not
+	// end before that.
 	Committed func(term, index uint64, last bool)
 	// Watched reports whether watchers wait for what is committed here. If it
 	// is nil, some may.
@@ -253,6 +253,13 @@ func (t Transport) check(q *raft.AppendEntriesRequest) error {
 // The commit index also stays within what followers may report to watchers
 // (Options.CommitLimit). The library counts the leader's disk too early; this
 // replica has applied no entry because of that (see package raftstore).
+//
+// A message that reports less than that limit is marked: it has no Leader, which
+// followers do not read. It need not be full: the library sends a follower that is
+// behind what the log had when it began, and the log may have grown since.
 func (t Transport) bound(q *raft.AppendEntriesRequest) {
 	q.LeaderCommitIndex = min(q.LeaderCommitIndex, t.opts.CommitLimit(), q.PrevLogEntry+uint64(len(q.Entries)))
+	if q.LeaderCommitIndex < t.opts.CommitLimit() {
+		q.Leader = nil
+	}
 }

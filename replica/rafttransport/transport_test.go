@@ -76,6 +76,27 @@ func TestOwnStateBoundsWhatIsCommitted(t *testing.T) {
 	}
 }
 
+// TestMessagesThatEndEarlyAreMarked: a message that reports less than its leader has
+// published is no last word. The library makes one for a follower that is behind:
+// it ends where the log ended when the library began to send what is missing.
+func TestMessagesThatEndEarlyAreMarked(t *testing.T) {
+	at := sending()
+	at.opts.CommitLimit = func() uint64 { return 6 }
+	for _, c := range []struct {
+		prev    uint64
+		entries int
+		marked  bool
+	}{{5, 0, true}, {3, 2, true}, {6, 0, false}, {3, 3, false}, {5, 4, false}} {
+		q := &raft.AppendEntriesRequest{PrevLogEntry: c.prev, Leader: []byte("r1"), LeaderCommitIndex: 6}
+		for i := range c.entries {
+			q.Entries = append(q.Entries, &raft.Log{Index: c.prev + 1 + uint64(i)})
+		}
+		if err := at.AppendEntries("r2", "r2", q, nil); err != nil || (q.Leader == nil) != c.marked {
+			t.Errorf("%d entries behind %d: marked: %v, want %v; %v", c.entries, c.prev, q.Leader == nil, c.marked, err)
+		}
+	}
+}
+
 // TestStandInsStay: a stand-in for an entry that is in a snapshot is never
 // sent.
 func TestStandInsStay(t *testing.T) {

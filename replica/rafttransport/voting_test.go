@@ -61,10 +61,15 @@ func TestVoteIsLookedForBehindEarlierMessages(t *testing.T) {
 	}
 }
 
-// TestFullMessagesAreNoLastWord: the leader's log may have more entries behind
-// a full message. One with fewer entries, or without any, goes to the end.
+// TestFullMessagesAreNoLastWord: the leader may have published more than the
+// entries of a message. Such a message is full, or marked by its leader.
 func TestFullMessagesAreNoLastWord(t *testing.T) {
-	for _, entries := range []int{0, MaxAppendEntries - 1, MaxAppendEntries} {
+	leader := []byte("r2")
+	for _, c := range []struct {
+		entries int
+		leader  []byte
+		want    bool
+	}{{0, leader, true}, {MaxAppendEntries - 1, leader, true}, {MaxAppendEntries, leader, false}, {0, nil, false}, {MaxAppendEntries - 1, nil, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			wire, quit, heard := received{messages: make(chan raft.RPC)}, make(chan struct{}), make(chan bool, 1)
 			defer close(quit)
@@ -75,9 +80,9 @@ func TestFullMessagesAreNoLastWord(t *testing.T) {
 				heard <- last
 			}})
 			go to.Pass("r1/a", nil, quit)
-			wire.messages <- raft.RPC{Command: &raft.AppendEntriesRequest{Term: 7, LeaderCommitIndex: 5, Entries: make([]*raft.Log, entries)}}
-			if last := <-heard; last != (entries < MaxAppendEntries) {
-				t.Errorf("a message with %d entries is the last word: %v", entries, last)
+			wire.messages <- raft.RPC{Command: &raft.AppendEntriesRequest{Term: 7, LeaderCommitIndex: 5, Entries: make([]*raft.Log, c.entries), Leader: c.leader}}
+			if last := <-heard; last != c.want {
+				t.Errorf("a message of %q with %d entries is the last word: %v", c.leader, c.entries, last)
 			}
 		})
 	}
