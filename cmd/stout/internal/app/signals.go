@@ -75,6 +75,8 @@ func Happened(e child.Event, name, why, stake string) string {
 		return fmt.Sprintf("%s; asked %s to stop (%s)", why, format.Clean(name), child.TermWord)
 	case child.Killed:
 		return fmt.Sprintf("%s; killed %s (%s)", why, format.Clean(name), child.KillWord)
+	case child.Refused:
+		return fmt.Sprintf("%s; may not kill %s, which runs as another user and continues", why, format.Clean(name))
 	}
 	return "stopped; unless it continues, " + stake
 }

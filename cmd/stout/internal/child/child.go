@@ -67,6 +67,7 @@ type Event int
 const (
 	Asked   Event = iota // SIGTERM was sent because the lease is about to end or was revoked
 	Killed               // SIGKILL was sent for the same reasons
+	Refused              // SIGKILL was refused: the command runs as another user
 	Stopped              // the command was stopped from the keyboard; this process stops too
 )
 
@@ -194,8 +195,11 @@ func (s *supervisor) check(over bool) time.Duration {
 		s.proc.terminate()
 		s.notice(Asked)
 	case syscall.SIGKILL:
-		s.proc.kill()
-		s.notice(Killed)
+		event := Killed
+		if errors.Is(s.proc.kill(), fs.ErrPermission) {
+			event = Refused
+		}
+		s.notice(event)
 	}
 	return nap
 }

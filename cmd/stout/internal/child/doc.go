@@ -12,6 +12,7 @@
 //
 //   - A process in an uninterruptible wait dies only when that wait is over.
 //   - A process that leaves the group (setsid, setpgid) is no longer reached.
+//   - A command that has become another user's (sudo) cannot be ended.
 //   - If this process itself is killed, Linux kills the command at once, by
 //     its parent-death signal. The command's own children are not reached by
 //     that, nor is a command that is set-user-id or has other capabilities. On

@@ -1,7 +1,12 @@
 package child
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,4 +23,46 @@ func TestOrphansAreReaped(t *testing.T) {
 		touch $D/ready
 		for i in $(seq 1000); do kill -0 $(cat $D/orphan) 2>/dev/null || exit 7; sleep 0.01; done`)
 	r.wantEnd(t, Result{Code: 7})
+}
+
+// A command that may not be killed is not reported as killed.
+func TestKillRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root has commands that others may not kill")
+	}
+	dir, events := t.TempDir(), make(chan Event, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // it ends with this goroutine
+		_, err := Run(Command{
+			Args:    []string{"sh", "-c", `touch $D/ready; until [ -e $D/go ]; do sleep 0.01; done`},
+			Env:     append(os.Environ(), "D="+dir),
+			Margins: DefaultMargins(12 * time.Second), Notice: func(e Event) { events <- e },
+		}, &becomesNobody{dir: dir})
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}()
+	if e := <-events; e != Refused {
+		t.Errorf("event %v", e)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
+
+// becomesNobody is a lease that ends when the command is ready. The thread that
+// asks then becomes another user's.
+type becomesNobody struct{ dir string }
+
+func (l *becomesNobody) Done() <-chan struct{} { return nil }
+
+func (l *becomesNobody) Remaining() time.Duration {
+	if _, err := os.Stat(filepath.Join(l.dir, "ready")); err != nil {
+		return time.Hour
+	}
+	_, _, _ = syscall.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 0)
+	return 0
 }

@@ -82,7 +82,8 @@ func (p *process) terminate() {
 	p.signal(syscall.SIGCONT)
 }
 
-func (p *process) kill() { p.signal(syscall.SIGKILL) }
+// kill ends the group. It fails if none of it may be killed.
+func (p *process) kill() error { return syscall.Kill(-p.pid, syscall.SIGKILL) }
 
 // close does nothing after the end of the process.
 func (p *process) close() {}

@@ -40,7 +40,7 @@ func start(c Command, _ *terminal) (*process, error) {
 	}
 	go func() {
 		_ = cmd.Wait()
-		p.kill() // the rest must not outlive the lock
+		_ = p.kill() // the rest must not outlive the lock
 		p.changes <- cmd.ProcessState.Sys().(syscall.WaitStatus)
 	}()
 	return p, nil
@@ -79,7 +79,7 @@ func (p *process) terminate() {
 }
 
 // kill ends all processes of the job.
-func (p *process) kill() { _ = windows.TerminateJobObject(p.job, CodeKilled) }
+func (p *process) kill() error { return windows.TerminateJobObject(p.job, CodeKilled) }
 
 // CodeKilled is the exit code of a killed command, like 128 + 9 elsewhere.
 const CodeKilled = 137

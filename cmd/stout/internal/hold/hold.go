@@ -185,7 +185,7 @@ func (h *heldLock) describe(e child.Event) string {
 		why = fmt.Sprintf("another caller released %s%s", h.oneOf(), path)
 	case errors.Is(is, client.ErrSessionExpired):
 		why = fmt.Sprintf("the session that held %s has ended (closed or expired)", path)
-	case e == child.Killed:
+	case e == child.Killed, e == child.Refused:
 		why = fmt.Sprintf("the lease on %s has ended or is about to end", path)
 	}
 	return app.Happened(e, h.flags.command[0], why, fmt.Sprintf("%s is lost in %s", path, format.Human(h.flags.ttl)))

@@ -93,7 +93,8 @@ highest one it has seen.
 CMD runs in its own process group and gets the terminal. stout forwards SIGINT,
 SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 to the group. When CMD ends, stout
 kills the rest of the group before it releases the lock. Start a daemon that
-should survive with setsid.
+should survive with setsid. stout cannot end a CMD that runs as another user:
+write sudo before stout, not before CMD.
 
 If the cell cannot be reached and the lease runs down, CMD gets a SIGTERM when
 --term-before is left of the lease, and a SIGKILL when --kill-before is left.
