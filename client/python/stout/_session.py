@@ -186,8 +186,9 @@ class _Keepalive(NamedTuple):
 class _Acquisition:
     """One handle's state at its locks, from the first request to the release."""
 
-    def __init__(self, paths: Tuple[str, ...], handle: str, request: Dict[str, Any], above: int):
-        self.paths, self.handle, self.request, self.above = paths, handle, request, above
+    def __init__(self, paths: Tuple[str, ...], request: Dict[str, Any], above: int):
+        self.paths, self.request, self.above = paths, request, above
+        self.handle = ""
         self.names = " and ".join(paths)
         self.cut = Cut()
         self.held: Optional[Held] = None
@@ -633,18 +634,16 @@ class Session:
         self._check()  # in a child process it replaces the lock, which another thread may have had
         with self._cond:
             self._check()
-            self._serial += 1
-            handle = f"{self._prefix}{self._serial}"
             request = {
                 "session": self.id,
-                "handle": handle,
                 "mode": "shared" if shared or limit else "exclusive",
                 "limit": limit,
                 "lock_delay_ms": round(lock_delay * 1000),
                 **({"priority": priority} if priority else {}),
                 **({"with": paths[1:]} if paths[1:] else {}),
             }
-            a = self._known[handle] = _Acquisition(paths, handle, request, self.cell.tokens.value)
+            a = _Acquisition(paths, request, self.cell.tokens.value)
+            self._enter(a)
         try:
             return self._hold(a, self._ask(a, end, last, now_only), last)
         except CutOff:
@@ -658,6 +657,14 @@ class Session:
             self._forget(a)
             self._expect_orphans(at_once=True)
             raise
+
+    def _enter(self, a: _Acquisition) -> None:
+        """Add an acquisition under a fresh handle, which replaces its present one."""
+        with self._cond:
+            self._known.pop(a.handle, None)
+            self._serial += 1
+            a.handle = a.request["handle"] = f"{self._prefix}{self._serial}"
+            self._known[a.handle] = a
 
     def _acquire_call(self, a: _Acquisition) -> Call:
         def check(v: Any, _: Answer) -> Tuple[int, ...]:
@@ -709,8 +716,12 @@ class Session:
                     raise self._expire() from e
                 if e.code != "conflict" or a.anew or len(a.paths) == 1:
                     raise
-                a.anew = True  # the answer with several grants was lost, and one has been released by force
+                # The answer with several grants was lost, and one has been released by force.
+                # A late copy of a release here names no token, and would release the next grant.
+                a.anew = True
                 self._withdraw(a, last)
+                self._enter(a)
+                self._expect_orphans()
             finally:
                 a.unsettled = a.unsettled or call.unsettled
             if end is not None and _clock.now() >= end:

@@ -4,6 +4,7 @@ import _thread
 import base64
 import hashlib
 import http.server
+import json
 import os
 import signal
 import socket
@@ -456,9 +457,8 @@ class SessionTest(unittest.TestCase):
         self.session = _session.Session(self.cell, "id", "", 10.0, 3, 110.0)
 
     def acquisition(self, *paths):
-        request = {"session": "id", "handle": self.session._prefix + "1", "mode": "exclusive"}
-        a = _session._Acquisition(paths, request["handle"], request, 0)
-        self.session._known[a.handle] = a
+        a = _session._Acquisition(paths, {"session": "id", "mode": "exclusive"}, 0)
+        self.session._enter(a)
         return a
 
     def hold(self, *paths, token=7):
@@ -691,6 +691,27 @@ class SessionTest(unittest.TestCase):
         for wrong in (None, [], [part, part], [{**part, "path": "/c"}], [{**part, "token": 0}], [{**part, "token": 9}]):
             with self.assertRaises(ValueError, msg=wrong):
                 check({**right, "with": wrong}, None)
+
+    def test_several_locks_begin_anew_under_a_fresh_handle(self):
+        asked, withdrawn = [], []
+
+        def do(call, timeout):
+            if call.method == "DELETE":
+                withdrawn.append(call.target)
+                return True
+            call.renew()
+            asked.append(json.loads(call.body)["handle"])
+            if len(asked) == 1:
+                raise errors.error("conflict", "one of the locks was released")
+            return (7, 8)
+
+        with mock.patch.object(self.cell, "do", do), mock.patch.object(_http.Cut, "pause"):
+            held = self.session.lock("/a", "/b")
+        first, second = asked
+        self.assertNotEqual(first, second)
+        self.assertEqual(withdrawn, [f"/v1/locks/{name}?session=id&handle={first}" for name in "ab"])
+        self.assertEqual((held.handle, list(self.session._known)), (second, [second]))
+        self.assertGreaterEqual(self.session._lost_since, 0)  # the first request may arrive again
 
     def test_the_loss_of_one_of_several_locks(self):
         held = self.hold("/a", "/b", "/c")
