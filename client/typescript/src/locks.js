@@ -64,14 +64,21 @@ export class Locks {
 		check("timeout", options.timeout, Infinity, " of ms");
 		options.signal?.throwIfAborted();
 		if (this.session.error) throw this.session.error;
-		const a = new Acquisition(this, paths, this.#prefix + (++this.#serial).toString(36), options);
-		this.byHandle.set(a.handle, a);
+		const a = new Acquisition(this, paths, options);
+		this.enter(a);
 		try {
 			return await a.obtain();
 		} catch (err) {
 			await a.leave();
 			throw await a.explain(err);
 		}
+	}
+
+	/** Adds an acquisition under a fresh handle, which replaces its present one. @param {Acquisition} a */
+	enter(a) {
+		this.byHandle.delete(a.handle);
+		a.handle = a.req.handle = this.#prefix + (++this.#serial).toString(36);
+		this.byHandle.set(a.handle, a);
 	}
 
 	/** Ends the signals of all holds. @param {StoutError} reason */
@@ -156,21 +163,21 @@ export class Acquisition {
 	anew = false; // a part of several locks was given back, to begin anew
 	/** `done` of the locks are released; `missed`: one of those was not held. @type {{repeated: boolean, done: number, missed: boolean, outcome?: Promise<void>}} */
 	release = { repeated: false, done: 0, missed: false };
+	handle = "";
 
-	/** @param {Locks} locks @param {string[]} paths @param {string} handle @param {LockOptions} options */
-	constructor(locks, paths, handle, options) {
+	/** @param {Locks} locks @param {string[]} paths @param {LockOptions} options */
+	constructor(locks, paths, options) {
 		this.locks = locks;
 		this.session = locks.session;
 		this.paths = paths;
 		this.names = paths.join(" and ");
-		this.handle = handle;
 		this.options = options;
 		this.above = locks.seen.tokens;
 		/** @type {import("./types.js").Mode} */
 		this.mode = options.shared || options.limit ? "shared" : "exclusive";
 		this.req = {
 			session: this.session.id,
-			handle,
+			handle: "",
 			mode: this.mode,
 			limit: options.limit ?? 0,
 			wait_ms: 0,
@@ -237,12 +244,21 @@ export class Acquisition {
 
 	/**
 	 * Gives back what is left of several locks, once: the answer that granted them
-	 * was lost, and another caller has released one since.
+	 * was lost, and another caller has released one since. What follows needs a
+	 * fresh handle: a late copy of a release here names no token, and would release
+	 * the next grant.
 	 */
 	async #beginAnew() {
 		if (this.paths.length === 1 || this.anew) return false;
 		this.anew = true;
-		return this.withdraw().then(() => true, () => false);
+		try {
+			await this.withdraw();
+		} catch {
+			return false;
+		}
+		this.locks.enter(this);
+		this.session.reconciler.expectOrphans();
+		return true;
 	}
 
 	/** Makes one call for the lock, repeated until it is answered. @param {AbortSignal} signal */

@@ -79,8 +79,8 @@ function sessions(q) {
 	if (q.path.endsWith("/keepalive")) return { late: q.body.wait_ms, body: { ttl_ms: 60_000, held_ms: q.body.wait_ms, epoch: 1, events: [] } };
 	if (q.method === "PUT" && q.path.startsWith("/v1/locks")) {
 		const { session, handle, mode } = q.body;
-		const path = q.path.slice("/v1/locks".length);
-		return { body: { path, state: "held", session, handle, mode, token: ++tokens, sequencer: `${mode}:${tokens}:${path}` } };
+		const part = (/** @type {string} */ path) => ({ path, token: ++tokens, sequencer: `${mode}:${tokens}:${path}` });
+		return { body: { ...part(q.path.slice("/v1/locks".length)), state: "held", session, handle, mode, with: q.body.with?.map(part) } };
 	}
 	return q.method === "DELETE" ? { body: { released: true } } : refuse("not_found", 404);
 }
@@ -214,6 +214,19 @@ for (const options of [{ wait: 0, timeout: 50 }, { wait: 50 }])
 		assert.deepEqual(one.requests.filter((q) => q.path === "/v1/locks/a").map((q) => q.method), ["PUT", "DELETE"]);
 		cut = false;
 	});
+
+test("several locks begin anew under a fresh handle", async () => {
+	let asked = 0;
+	const one = await replica((q) => (q.method === "PUT" && ++asked === 1 ? refuse("conflict", 409) : sessions(q)));
+	const session = await connect([one]).openSession({ ttl: 60_000 });
+	const held = await session.lock("/a", { with: "/b" });
+	const [first, second] = one.requests.filter((q) => q.method === "PUT").map((q) => q.body.handle);
+	assert.notEqual(first, second);
+	const withdrawn = one.requests.filter((q) => q.method === "DELETE").map((q) => [q.path, q.query.get("handle")]);
+	assert.deepEqual(withdrawn, [["/v1/locks/a", first], ["/v1/locks/b", first]]);
+	assert.deepEqual([held.handle, [...session.locks.byHandle.keys()]], [second, [second]]);
+	await session.close();
+});
 
 test("a look that is requested during a look is made at once", async () => {
 	let looks = 0;
