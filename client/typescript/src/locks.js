@@ -161,8 +161,14 @@ export class Acquisition {
 	/** @type {unknown} */
 	withdrawn; // why a withdrawal failed
 	anew = false; // a part of several locks was given back, to begin anew
-	/** `done` of the locks are released; `missed`: one of those was not held. @type {{repeated: boolean, done: number, missed: boolean, outcome?: Promise<void>}} */
-	release = { repeated: false, done: 0, missed: false };
+	/**
+	 * `done` of the locks are released; `missed`: one of those was not held;
+	 * `repeated`: an earlier call may have released the next one; `abandoned`: the
+	 * reconciler may have released the rest.
+	 *
+	 * @type {{done: number, missed: boolean, repeated: boolean, abandoned: boolean, outcome?: Promise<void>}}
+	 */
+	release = { done: 0, missed: false, repeated: false, abandoned: false };
 	handle = "";
 
 	/** @param {Locks} locks @param {string[]} paths @param {LockOptions} options */
@@ -593,14 +599,12 @@ export class Held {
 				a.session.state; // reads the clock, which may end the hold for a reason of its own
 				a.held?.end(own("unlocked"));
 				if (a.locks.over) throw a.locks.over;
-				if (a.phase === "gone" && !release.repeated) throw own("lock_lost");
+				if (a.phase === "gone" && !release.abandoned) throw own("lock_lost");
 				a.phase = "leaving";
-				const { repeated } = release; // an earlier call may have released what is left
 				const cut = link(until.signal);
 				a.cut = () => cut.abort(CUT);
 				try {
-					for (; release.done < a.paths.length; release.done++)
-						if (!(await this.#releaseOne(release.done, cut.signal)) && !repeated) release.missed = true;
+					for (; release.done < a.paths.length; release.done++) await this.#releaseOne(release.done, cut.signal);
 					a.forget();
 					if (release.missed) throw own("lock_lost");
 					return;
@@ -608,7 +612,7 @@ export class Held {
 					if (err === CUT) continue; // a new master, or the session is over
 					if (has(err, "session_not_found")) throw a.session.expire();
 					if (has(err, "lock_lost")) throw err;
-					release.repeated = true;
+					release.abandoned = true;
 					a.abandon();
 					throw err;
 				} finally {
@@ -621,15 +625,18 @@ export class Held {
 		}
 	}
 
-	/** Releases one of the locks, and reports whether it was held or may have been. @param {number} i @param {AbortSignal} signal */
+	/** Releases one of the locks, and records whether it was held. @param {number} i @param {AbortSignal} signal */
 	async #releaseOne(i, signal) {
 		const a = this.#a;
+		const { release } = a;
 		const q = { ...releaseCall(a.session.id, a.paths[i], a.handle, a.tokens[i]), signal };
 		try {
 			const { released } = await a.locks.caller.do(q);
-			return released || q.unsettled === true;
-		} finally {
-			if (q.unsettled) a.release.repeated = true;
+			release.missed ||= !(released || q.unsettled || release.repeated || release.abandoned);
+			release.repeated = false;
+		} catch (err) {
+			release.repeated ||= q.unsettled === true;
+			throw err;
 		}
 	}
 

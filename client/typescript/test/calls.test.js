@@ -228,6 +228,21 @@ test("several locks begin anew under a fresh handle", async () => {
 	await session.close();
 });
 
+test("a lost answer to the release of one lock hides no loss of another", async () => {
+	let releases = 0;
+	const one = await replica((q) => {
+		if (q.method !== "DELETE" || !q.path.startsWith("/v1/locks")) return sessions(q);
+		if (++releases > 1) return { body: { released: false } };
+		session.locks.askAgain(); // as after a change of master
+		return { silent: true };
+	});
+	const session = await connect([one]).openSession({ ttl: 60_000 });
+	const held = await session.lock("/a", { with: "/b" });
+	await assert.rejects(held.unlock(), (err) => codeOf(err) === "lock_lost");
+	assert.equal(releases, 3);
+	await session.close();
+});
+
 test("a look that is requested during a look is made at once", async () => {
 	let looks = 0;
 	/** @type {(wait: number) => void} */
