@@ -257,10 +257,12 @@ func noMaster(w *world) {
 }
 
 // tooMany: a quota is used up. The client reports it, or waits as long as the
-// cell asks for.
+// cell asks for. A keepalive is repeated sooner.
 func tooMany(w *world) {
 	w.begin()
+	w.gates.on(once(isKeepalive, &fault{reply: problem(lockapi.CodeTooMany, "3600")}))
 	w.open(time.Minute)
+	w.awaitRenewals(1, nil)
 	puts := is(http.MethodPut, lockapi.RouteFiles)
 	w.gates.on(once(puts, &fault{reply: problem(lockapi.CodeTooMany, "2")}))
 	_, refused := w.d.begin("put", fields{"session": "s", "path": w.prefix}).result()

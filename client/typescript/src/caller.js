@@ -507,7 +507,7 @@ const header = (a, name) => /** @type {string | undefined} */ (a.headers[name]);
  *
  * @param {unknown} err
  */
-export const retryAfter = (err) => (has(err, "too_many") ? err.retryAfter * 1000 : 0);
+const retryAfter = (err) => (has(err, "too_many") ? err.retryAfter * 1000 : 0);
 
 /** Returns a token, or throws an error without it. @param {unknown} token */
 function checkToken(token) {

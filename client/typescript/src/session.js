@@ -1,5 +1,4 @@
 import { EventEmitter } from "node:events";
-import { retryAfter } from "./caller.js";
 import { CUT, has, own } from "./errors.js";
 import { Files } from "./files.js";
 import { Locks } from "./locks.js";
@@ -292,7 +291,7 @@ export class Session extends EventEmitter {
 				this.#failure = err;
 				this.#caller.log("debug", "keepalive failed", { session: this.name, error: String(err) });
 				failures++;
-				await sleep(Math.max(pause.next(), retryAfter(err)), over);
+				await sleep(pause.next(), over); // no Retry-After: the lease runs out
 				continue;
 			}
 			await this.#reconciler.run();
