@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -207,7 +208,8 @@ func unnoticedLoss(w *world) {
 }
 
 // lostGrants: the answer with the grants of several locks is lost, and one of
-// them is released by force before the client asks again. It begins anew.
+// them is released by force before the client asks again. It begins anew. A
+// release that it sent before arrives later, and has no effect on the new grants.
 func lostGrants(w *world) {
 	w.begin()
 	session, paths := w.open(time.Minute), w.three()
@@ -215,7 +217,13 @@ func lostGrants(w *world) {
 		w.forceRelease(paths[1])
 		return answer
 	}}))
-	w.wantHolders(paths, session, w.lockSeveral("h", paths))
+	releases := is(http.MethodDelete, lockapi.RouteLocks+paths[0])
+	w.gates.on(once(releases, &fault{refuse: true}))
+	tokens := w.lockSeveral("h", paths)
+	if sent := w.gates.find(releases); len(sent) > 0 {
+		call[lockapi.Released](w, http.MethodDelete, lockRoute(paths[0])+"?"+url.Values(sent[0].query).Encode(), nil)
+	}
+	w.wantHolders(paths, session, tokens)
 	w.wantHeld("h")
 	w.d.do("unlock", fields{"hold": "h"})
 	w.allFree(paths)
