@@ -84,7 +84,7 @@ const operations = {
 		const pem = (/** @type {string} */ name) => (c[name] ? readFileSync(c[name]) : undefined);
 		const tls = c.ca ? { ca: pem("ca"), cert: pem("cert"), key: pem("key") } : undefined;
 		const log = process.env.STOUT_DRIVER_LOG ? (/** @type {any[]} */ ...what) => console.error(Date.now(), ...what) : undefined;
-		cells.set(c.as, new Client(c.urls, { tls, token: c.token, log }));
+		cells.set(c.as, new Client(c.urls, { tls, token: c.token || undefined, log }));
 	},
 	async open(c, signal) {
 		const session = await find(cells, c.cell).openSession({ ttl: c.ttl_ms, name: c.name, signal });
