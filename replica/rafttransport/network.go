@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// Timeout bounds each message to a peer. One heartbeat per peer is under
-	// way, so an unresponsive network delays that peer's heartbeats by at most
-	// Timeout.
+	// Timeout bounds each message to a peer, and more for a large one (see scaledConn).
+	// One heartbeat per peer is under way, so an unresponsive network delays that
+	// peer's heartbeats by at most Timeout.
 	Timeout = time.Second
 	// bytesPerTimeout extends the bound for snapshots: one Timeout for each
 	// bytesPerTimeout bytes.
@@ -27,7 +27,7 @@ const (
 	pool            = 3
 
 	// MaxAppendEntries bounds the entries of one message to a follower. An entry is
-	// a whole batch, and a message has Timeout to arrive.
+	// a whole batch.
 	MaxAppendEntries = 16
 )
 
@@ -156,7 +156,11 @@ func (s *stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, e
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	server, addr := SplitAddress(to)
-	return s.network.Dial(ctx, server, addr)
+	c, err := s.network.Dial(ctx, server, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &scaledConn{Conn: c}, nil
 }
 
 type address string
