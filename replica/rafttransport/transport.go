@@ -260,6 +260,9 @@ func (t Transport) check(q *raft.AppendEntriesRequest) error {
 func (t Transport) bound(q *raft.AppendEntriesRequest) {
 	q.LeaderCommitIndex = min(q.LeaderCommitIndex, t.opts.CommitLimit(), q.PrevLogEntry+uint64(len(q.Entries)))
 	if q.LeaderCommitIndex < t.opts.CommitLimit() {
-		q.Leader = nil
+		*markOf(q) = nil
 	}
 }
+
+//lint:ignore SA1019 followers do not read the field, so it can be a mark
+func markOf(q *raft.AppendEntriesRequest) *[]byte { return &q.Leader }

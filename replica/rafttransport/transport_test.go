@@ -87,12 +87,13 @@ func TestMessagesThatEndEarlyAreMarked(t *testing.T) {
 		entries int
 		marked  bool
 	}{{5, 0, true}, {3, 2, true}, {6, 0, false}, {3, 3, false}, {5, 4, false}} {
-		q := &raft.AppendEntriesRequest{PrevLogEntry: c.prev, Leader: []byte("r1"), LeaderCommitIndex: 6}
+		q := &raft.AppendEntriesRequest{PrevLogEntry: c.prev, LeaderCommitIndex: 6}
+		*markOf(q) = []byte("r1")
 		for i := range c.entries {
 			q.Entries = append(q.Entries, &raft.Log{Index: c.prev + 1 + uint64(i)})
 		}
-		if err := at.AppendEntries("r2", "r2", q, nil); err != nil || (q.Leader == nil) != c.marked {
-			t.Errorf("%d entries behind %d: marked: %v, want %v; %v", c.entries, c.prev, q.Leader == nil, c.marked, err)
+		if err := at.AppendEntries("r2", "r2", q, nil); err != nil || (*markOf(q) == nil) != c.marked {
+			t.Errorf("%d entries behind %d: marked: %v, want %v; %v", c.entries, c.prev, !c.marked, c.marked, err)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (t Transport) Pass(self raft.ServerID, servers func() []raft.Server, quit <
 					refuse(m, err)
 					continue
 				}
-				t.opts.Committed(q.Term, q.LeaderCommitIndex, len(q.Leader) > 0 && len(q.Entries) < MaxAppendEntries) // an earlier release marks none
+				t.opts.Committed(q.Term, q.LeaderCommitIndex, len(*markOf(q)) > 0 && len(q.Entries) < MaxAppendEntries) // an earlier release marks none
 				m.Command = t.beyondSnapshot(q)
 				if len(q.Entries) > 0 && t.opts.Watched != nil {
 					m = t.quiet(m, quit)

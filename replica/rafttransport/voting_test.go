@@ -80,7 +80,9 @@ func TestFullMessagesAreNoLastWord(t *testing.T) {
 				heard <- last
 			}})
 			go to.Pass("r1/a", nil, quit)
-			wire.messages <- raft.RPC{Command: &raft.AppendEntriesRequest{Term: 7, LeaderCommitIndex: 5, Entries: make([]*raft.Log, c.entries), Leader: c.leader}}
+			q := &raft.AppendEntriesRequest{Term: 7, LeaderCommitIndex: 5, Entries: make([]*raft.Log, c.entries)}
+			*markOf(q) = c.leader
+			wire.messages <- raft.RPC{Command: q}
 			if last := <-heard; last != c.want {
 				t.Errorf("a message of %q with %d entries is the last word: %v", c.leader, c.entries, last)
 			}
