@@ -601,6 +601,7 @@ export class Held {
 				if (a.locks.over) throw a.locks.over;
 				if (a.phase === "gone" && !release.abandoned) throw own("lock_lost");
 				a.phase = "leaving";
+				a.locks.byHandle.set(a.handle, a); // again, after abandon: the session's end cuts the call off
 				const cut = link(until.signal);
 				a.cut = () => cut.abort(CUT);
 				try {
@@ -662,9 +663,11 @@ export class Held {
 			if (has(reason, "unlocked")) throw reason;
 			if (a.phase !== "holding" || a.short) throw own("lock_lost");
 			if (!reason && a.held) return a.held;
-			const state = await readSession(a.locks.caller, session.id, signal).catch((err) => {
-				throw has(err, "session_not_found") ? session.expire() : err;
+			const ends = link(signal, session.signal);
+			const state = await readSession(a.locks.caller, session.id, ends.signal).catch((err) => {
+				throw has(err, "session_not_found") ? session.expire() : (a.locks.over ?? err);
 			});
+			ends.free();
 			if (session.state !== "safe" || a.phase !== "holding" || a.short || !a.held?.error) continue;
 			if (a.isIn(byToken(state.holds))) return (a.held = new Held(a, this.grantedAt?.toISOString()));
 			a.lose(a.tokens[0]);

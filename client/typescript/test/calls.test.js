@@ -262,6 +262,34 @@ test("a look that is requested during a look is made at once", async () => {
 	await session.close();
 });
 
+test("a further unlock, and resume, end with the session if no replica answers", async () => {
+	const clock = { at: 0, grain: 0, now: () => clock.at, before: () => clock.at };
+	let refused = false;
+	const one = await replica((q) => {
+		if (q.method === "DELETE" && !refused) {
+			refused = true;
+			return refuse("permission_denied", 403);
+		}
+		if (q.method === "DELETE" || (resuming && q.method === "GET")) {
+			setImmediate(() => session.expire());
+			return { silent: true };
+		}
+		return q.body.wait_ms === 0 ? { ...sessions(q), late: 0 } : sessions(q);
+	});
+	const cell = connect([one], { clock: /** @type {any} */ (clock) });
+	let resuming = false;
+	let session = await cell.openSession({ ttl: 60_000 });
+	const held = await session.lock("/a");
+	await assert.rejects(held.unlock(), (err) => codeOf(err) === "permission_denied");
+	await assert.rejects(held.unlock(), (err) => codeOf(err) === "session_expired");
+	session = await cell.openSession({ ttl: 60_000 });
+	const other = await session.lock("/b");
+	clock.at = 60_000;
+	assert.equal(other.valid, false);
+	resuming = true;
+	await assert.rejects(other.resume(), (err) => codeOf(err) === "session_expired");
+});
+
 test("at most 64 writes of a session are under way", async () => {
 	const one = await replica((q) => (q.path.startsWith("/v1/files") ? { silent: true } : q.method === "GET" ? { body: { path: "/a", state: "free", holders: [] } } : sessions(q)));
 	const cell = connect([one]);
