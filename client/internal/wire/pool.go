@@ -160,11 +160,13 @@ func ended(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-// idleConn returns an idle connection that is still open, or nil.
+// idleConn returns an idle connection that is still open, or nil. After a sleep of
+// the machine its end may be missing. Timers, and instants with a monotonic part, do
+// not count the sleep.
 func (p *Pool) idleConn(addr string) *conn {
 	for {
 		c := p.pop(addr)
-		if c == nil || c.open() {
+		if c == nil || time.Now().Round(0).Sub(c.since.Round(0)) < idleTime*3/2 && c.open() {
 			return c
 		}
 		_ = c.Close()

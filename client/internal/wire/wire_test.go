@@ -371,6 +371,19 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	l.wantGone()
 }
 
+// TestIdleOverASleep: a connection that was idle while the machine slept is not used.
+func TestIdleOverASleep(t *testing.T) {
+	p, pool := newPeer(t), new(Pool)
+	old := p.warm(pool)
+	pool.idle[p.addr][0].since = time.Now().Round(0).Add(-idleTime * 3 / 2)
+	got := p.start(t.Context(), pool, http.MethodPost)
+	l := <-p.in
+	l.hear()
+	l.say(ok)
+	wantBody(t, got, "ok")
+	old.wantGone()
+}
+
 // TestConnectionDialledAside: a connection dialled for a request aside is
 // closed after the answer. A connection that was idle before stays open.
 func TestConnectionDialledAside(t *testing.T) {
