@@ -664,10 +664,11 @@ export class Held {
 			if (a.phase !== "holding" || a.short) throw own("lock_lost");
 			if (!reason && a.held) return a.held;
 			const ends = link(signal, session.signal);
-			const state = await readSession(a.locks.caller, session.id, ends.signal).catch((err) => {
-				throw has(err, "session_not_found") ? session.expire() : (a.locks.over ?? err);
-			});
-			ends.free();
+			const state = await readSession(a.locks.caller, session.id, ends.signal)
+				.catch((err) => {
+					throw has(err, "session_not_found") ? session.expire() : (a.locks.over ?? err);
+				})
+				.finally(ends.free);
 			if (session.state !== "safe" || a.phase !== "holding" || a.short || !a.held?.error) continue;
 			if (a.isIn(byToken(state.holds))) return (a.held = new Held(a, this.grantedAt?.toISOString()));
 			a.lose(a.tokens[0]);
