@@ -167,11 +167,18 @@ func TestRefusalOfAPartKeepsTheSet(t *testing.T) {
 				if s := n.State(); (holder(s, "/a") == b) != kept || (holder(s, "/b") == b) != kept {
 					t.Errorf("%s first, asked for %s: /a is held by %q and /b by %q", first, path, holder(s, "/a"), holder(s, "/b"))
 				}
-				if n := len(set.o.waiters.byHandle); n != 0 {
-					t.Errorf("%d handles are remembered for ever", n)
-				}
+				noneRemembered(t, set.o)
 			})
 		}
+	}
+}
+
+func noneRemembered(t *testing.T, o *office) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := len(o.waiters.byHandle); n != 0 {
+		t.Errorf("%d handles are remembered for ever", n)
 	}
 }
 
@@ -193,9 +200,7 @@ func TestRefusalOfAPartKeepsAnAdoptedSet(t *testing.T) {
 			if s := next.State(); holder(s, "/a") != b || holder(s, "/b") != b {
 				t.Errorf("asked for %s: /a is held by %q and /b by %q", path, holder(s, "/a"), holder(s, "/b"))
 			}
-			if n := len(openOffice(t, next).waiters.byHandle); n != 0 {
-				t.Errorf("%d handles are remembered for ever", n)
-			}
+			noneRemembered(t, openOffice(t, next))
 		})
 	}
 }
