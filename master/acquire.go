@@ -276,7 +276,7 @@ func (a *acquire) markGrantDelivered(g *state.Hold) {
 func (r *registered) markDelivered(o *office, h *state.Hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r.acquires.delivered = max(r.acquires.delivered, h.WaitSeq) // h may have ended since it was read
+	r.acquires.orphan, r.acquires.delivered = 0, max(r.acquires.delivered, h.WaitSeq) // h may have ended since it was read
 }
 
 // errHeld returns the refusal with the lock's present holders, the first ones

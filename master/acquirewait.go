@@ -18,9 +18,9 @@ func (a *acquire) await(ctx context.Context, seq uint64, position int) (lockapi.
 		set = a.op.Paths()
 	}
 	a.o.mu.Lock()
-	a.acquires.waited(seq, set) // a later call may have waited since seq was found
+	a.acquires.waits(seq, set) // a later call may have waited since seq was found
 	for i := range a.with {
-		a.with[i].acquires.waited(seq, set)
+		a.with[i].acquires.waits(seq, set)
 	}
 	a.o.mu.Unlock()
 	t := stoppedTimer()

@@ -27,7 +27,7 @@ type acquires struct {
 	wait        uint64 // number of the wait that a call waited for last, or that was granted under one
 	delivered   uint64 // number of the wait that led to a delivered grant: returned by a call, or made an event
 	queued      bool   // a call was answered 202: the grant becomes an event of the session
-	orphan      uint64 // number of a wait of an earlier office that no call has asked about
+	orphan      uint64 // number of a wait of an earlier office that no call has waited for
 	withdrawals int    // under way: answer nothing from memory
 
 	set []string // the locks of the wait with the number wait; nil for one lock
@@ -45,7 +45,6 @@ func (ws *waiters) enter(key state.HandleKey) (*acquires, *waiter) {
 	}
 	w := &waiter{wait.NewWakeup()}
 	c.calls = append(c.calls, w)
-	c.orphan = 0
 	return c, w
 }
 
@@ -57,13 +56,13 @@ func (c *acquires) leave(w *waiter) {
 // abandoned handles what the last call for a handle leaves behind. It returns the
 // number of a wait that must be withdrawn, else 0: a queue position that is not
 // kept, or a grant that was not delivered. A kept position stays, and its grant
-// becomes an event.
+// becomes an event. A call that was refused leaves an orphan its grace.
 func (ws *waiters) abandoned(key state.HandleKey, c *acquires) (withdraw uint64) {
 	hold, wait := key.In(ws.log.State())
 	switch {
-	case wait != nil && !wait.Keep:
+	case wait != nil && !wait.Keep && wait.Seq != c.orphan:
 		return wait.Seq // it may be granted before the withdrawal arrives
-	case hold == nil || c.wait == 0 || hold.WaitSeq != c.wait || c.delivered == c.wait:
+	case hold == nil || c.wait == 0 || hold.WaitSeq != c.wait || c.delivered == c.wait || c.orphan == c.wait:
 	case hold.EventSeq == 0:
 		return c.wait
 	default:
@@ -78,6 +77,12 @@ func (ws *waiters) notify(c *acquires, h *state.Hold) {
 		c.delivered = max(c.delivered, h.WaitSeq) // a call may have been answered from a later state
 	}
 	ws.sessions.notify(h)
+}
+
+// waits records that a call waits for a wait of the handle.
+func (c *acquires) waits(seq uint64, set []string) {
+	c.orphan = 0
+	c.waited(seq, set)
 }
 
 // waited records a wait of the handle, for the locks of set.
@@ -165,14 +170,16 @@ func (ws *waiters) adopt(w *state.Wait) {
 // orphan is the deadline of an adopted wait.
 type orphan state.HandleKey
 
-// due withdraws an adopted wait that no call has asked about, and its grant if
-// it was granted. Otherwise a session could hold a lock without knowing it.
+// due ends the grace: it withdraws an adopted wait that no call has waited for, and
+// its grant if it was granted. Otherwise a session could hold a lock without knowing
+// it. A call under way waits for it, or withdraws it when it leaves.
 func (w orphan) due(o *office, _ time.Duration) {
 	key := state.HandleKey(w)
 	if c := o.waiters.byHandle[key]; c != nil && c.orphan != 0 {
 		seq := c.orphan
-		c.orphan = 0
-		go o.withdraw(&Caller{}, key, c, seq, true)()
+		if c.orphan = 0; len(c.calls) == 0 {
+			go o.withdraw(&Caller{}, key, c, seq, true)()
+		}
 	}
 }
 
