@@ -256,6 +256,34 @@ func TestSessionsAreTheirOpeners(t *testing.T) {
 	})
 }
 
+// slowTurn takes a second to come.
+type slowTurn struct{}
+
+func (slowTurn) AwaitTurn(context.Context) error {
+	pass(time.Second)
+	return nil
+}
+
+// TestDeniedCallersWaitForNothing: neither for a turn nor for the answers of members.
+func TestDeniedCallersWaitForNothing(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		know(c)
+		m := c.office("r1").master
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
+		c.set(func(f *fakeConf) { f.hangs = map[string]bool{"r2": true} })
+		for _, call := range []lockapi.Call{&lockapi.ListMembers{}, &lockapi.ListSessions{}, &lockapi.ListTokens{}, &lockapi.GetLock{Path: "/p", Waiters: lockapi.MaxListLimit}} {
+			for _, stale := range []bool{false, true} {
+				began := time.Now()
+				_, _, err := m.Do(t.Context(), &Caller{Principal: "user:a", Turns: slowTurn{}}, stale, call)
+				code(t, err, lockapi.CodePermissionDenied)
+				if waited := time.Since(began); waited > 0 {
+					t.Errorf("%T, stale %v: denied after %v", call, stale, waited)
+				}
+			}
+		}
+	})
+}
+
 // TestAdoption: a session held or waited before access was enabled. A principal
 // that may lock at each of those paths adopts it. For other callers it does not
 // exist, unless they may make the call for any session. The adoption is

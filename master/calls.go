@@ -77,6 +77,9 @@ func (m *Master) Do(ctx context.Context, by *Caller, stale bool, c lockapi.Call)
 		row.ask(c, by)
 	}
 	if row.heavy != nil && by.Turns != nil && row.heavy(m, c) {
+		if err := checkRead(ctx, m, &q.Read); err != nil {
+			return nil, q.out, err
+		}
 		if err := by.Turns.AwaitTurn(ctx); err != nil {
 			return nil, q.out, err
 		}

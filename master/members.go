@@ -75,10 +75,8 @@ func (m *Master) Directory() string { return m.members.Directory() }
 // ListMembers returns the members and their health, as this replica sees them.
 // On the master it is linearizable.
 func (m *Master) ListMembers(ctx context.Context, q *Read, _ *lockapi.ListMembers) (lockapi.Members, error) {
-	if q.Stale {
-		if _, err := read(ctx, m, q, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil }); err != nil {
-			return lockapi.Members{}, err
-		}
+	if err := checkRead(ctx, m, q); err != nil {
+		return lockapi.Members{}, err
 	}
 	ask := m.table.AskSettled
 	if q.Stale {
@@ -88,12 +86,9 @@ func (m *Master) ListMembers(ctx context.Context, q *Read, _ *lockapi.ListMember
 	if err != nil {
 		return lockapi.Members{}, err
 	}
-	if q.Stale {
-		return m.table.List(seen), nil
-	}
 	// The members were polled before the lease is checked: the answer was
 	// true at that time.
-	return linear(ctx, m, q, func(*office, *state.State) (lockapi.Members, error) { return m.table.List(seen), nil })
+	return read(ctx, m, q, func(*office, *state.State) (lockapi.Members, error) { return m.table.List(seen), nil })
 }
 
 // GetURLs returns the URLs of the replicas. On the master they are as of the

@@ -44,6 +44,17 @@ func linear[T any](ctx context.Context, m *Master, q *Read, read func(o *office,
 func read[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *state.State) (T, error)) (T, error) {
 	began := time.Now()
 	defer func() { m.vitals.read(q.Stale, time.Since(began)) }()
+	return readUnmeasured(ctx, m, q, f)
+}
+
+// checkRead checks the caller's rights before work, or waiting, that precedes a
+// read. The read checks them again.
+func checkRead(ctx context.Context, m *Master, q *Read) error {
+	_, err := readUnmeasured(ctx, m, q, func(*office, *state.State) (struct{}, error) { return struct{}{}, nil })
+	return err
+}
+
+func readUnmeasured[T any](ctx context.Context, m *Master, q *Read, f func(o *office, s *state.State) (T, error)) (T, error) {
 	if q.Stale {
 		s, _, err := m.ownState()
 		if err != nil {
