@@ -114,6 +114,7 @@ func (n *notices) due(committed uint64) map[raft.ServerID]*notice {
 			RPCHeader: f.header, Term: n.term,
 			PrevLogEntry: f.index, PrevLogTerm: f.logTerm, LeaderCommitIndex: committed,
 		}}
+		*markOf(&due[id].q) = f.header.Addr // see bound
 	}
 	return due
 }

@@ -26,8 +26,12 @@ type followers struct {
 func (f *followers) AppendEntries(id raft.ServerID, _ raft.ServerAddress, q *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.came = append(f.came, fmt.Sprintf("%s: %d of term %d, %d entries behind %d of term %d, %d committed",
-		id, q.Term, q.Term, len(q.Entries), q.PrevLogEntry, q.PrevLogTerm, q.LeaderCommitIndex))
+	marked := ""
+	if len(*markOf(q)) == 0 {
+		marked = ", marked"
+	}
+	f.came = append(f.came, fmt.Sprintf("%s: %d of term %d, %d entries behind %d of term %d, %d committed%s",
+		id, q.Term, q.Term, len(q.Entries), q.PrevLogEntry, q.PrevLogTerm, q.LeaderCommitIndex, marked))
 	return f.answer(q, r)
 }
 
@@ -75,7 +79,10 @@ func lead(t *testing.T, test func(t *testing.T, l *leader)) {
 // send sends entries of the leader's term behind one of term 2.
 func (l *leader) send(t *testing.T, id string, prev uint64, entries int, committed uint64) {
 	t.Helper()
-	q := &raft.AppendEntriesRequest{Term: 3, PrevLogEntry: prev, PrevLogTerm: 2, LeaderCommitIndex: committed}
+	q := &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{Addr: []byte("r1")}, Term: 3,
+		PrevLogEntry: prev, PrevLogTerm: 2, LeaderCommitIndex: committed,
+	}
 	for i := range entries {
 		q.Entries = append(q.Entries, &raft.Log{Index: prev + 1 + uint64(i), Term: 3})
 	}
@@ -115,8 +122,8 @@ func TestNotices(t *testing.T) {
 		wantMessages(t, l.apply(8))
 		l.send(t, "r3", 4, 3, 4)
 		wantMessages(t, l.apply(20), // but a notice reports no more than the follower has
-			"r2: 3 of term 3, 0 entries behind 9 of term 3, 9 committed",
-			"r3: 3 of term 3, 0 entries behind 7 of term 3, 7 committed")
+			"r2: 3 of term 3, 0 entries behind 9 of term 3, 9 committed, marked",
+			"r3: 3 of term 3, 0 entries behind 7 of term 3, 7 committed, marked")
 	})
 }
 
