@@ -7,7 +7,7 @@
 //     checksum, and both must agree.
 //     The library lists a snapshot with damaged meta data, and removes the
 //     directory that its ID names; without an ID, all snapshots. Here that
-//     snapshot is not listed, and stays.
+//     snapshot is not listed, and stays; each start logs it.
 //   - The log beside the snapshots records that there is one, so that a replica
 //     notices a missing one.
 //   - The library syncs the files and the name of their directory, but not
@@ -82,10 +82,10 @@ func prepare(dir string) error {
 }
 
 // LastSound returns the index of the latest readable snapshot, 0 without one.
-// It logs damaged later ones.
+// It logs damaged later ones, and all with damaged meta data.
 func (s *Store) LastSound(logger zerolog.Logger) (uint64, error) {
 	metas, err := s.SnapshotStore.List()
-	if err != nil {
+	if err := errors.Join(err, s.logUnlisted(logger)); err != nil {
 		return 0, err
 	}
 	for _, m := range metas {
@@ -97,6 +97,24 @@ func (s *Store) LastSound(logger zerolog.Logger) (uint64, error) {
 		return m.Index, r.Close()
 	}
 	return 0, nil
+}
+
+// logUnlisted logs the snapshots that List leaves out. They stay, so that a person
+// can look at them.
+func (s *Store) logUnlisted(logger zerolog.Logger) error {
+	metas, err := s.List()
+	found, e := os.ReadDir(s.dir)
+	for _, f := range found {
+		if !f.IsDir() || slices.ContainsFunc(metas, func(m *raft.SnapshotMeta) bool { return m.ID == f.Name() }) {
+			continue
+		}
+		_, r, err := s.Open(f.Name())
+		if err == nil {
+			err = r.Close()
+		}
+		logger.Error().Err(err).Str("snapshot", filepath.Join(s.dir, f.Name())).Msg("a snapshot is damaged; it is neither used nor removed")
+	}
+	return errors.Join(err, e)
 }
 
 // head is the meta data at the beginning of a snapshot's file.

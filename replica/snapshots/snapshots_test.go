@@ -125,8 +125,8 @@ func TestSnapshotEndsOnce(t *testing.T) {
 	}
 }
 
-// TestDamagedMetaData: a snapshot with damaged meta data is not listed, and costs
-// no other snapshot. The library would remove the directory that its ID names;
+// TestDamagedMetaData: a snapshot with damaged meta data is not listed, costs no
+// other snapshot, and is logged at each start. The library would remove the directory that its ID names;
 // without an ID, all snapshots.
 func TestDamagedMetaData(t *testing.T) {
 	for _, damage := range [][2]string{{`"ID"`, `"IE"`}, {`"Index":7`, `"Index":9`}, {`"ConfigurationIndex":1`, `"ConfigurationIndex":3`}} {
@@ -156,6 +156,12 @@ func TestDamagedMetaData(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Fatalf("%s: there are snapshots up to %d, want %d", damage[1], got, want)
 			}
+		}
+		var log bytes.Buffer
+		last, err := s.LastSound(zerolog.New(&log))
+		must(t, err)
+		if lines := strings.Count(log.String(), "\n"); last != 11 || lines != 1 || !strings.Contains(log.String(), first.ID()) || !strings.Contains(log.String(), `"error"`) {
+			t.Errorf("%s: the last one is up to %d; logged is %s", damage[1], last, &log)
 		}
 	}
 }
