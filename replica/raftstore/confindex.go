@@ -12,16 +12,38 @@ import (
 // and deletes, and what the library reads when it looks for configurations at
 // its start.
 type confIndex struct {
-	mu sync.Mutex // guards at
-	at []uint64   // ascending
+	mu      sync.Mutex // guards what follows
+	at      []uint64   // ascending
+	changed bool       // an entry was stored or deleted since the start
 }
 
-func (c *confIndex) note(l *raft.Log) {
+// read notes an entry that was read, until the log changes. From then on all are
+// known, and a leader's goroutine may read one that is deleted in the meantime.
+func (c *confIndex) read(l *raft.Log) {
 	if l.Type != raft.LogConfiguration {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.changed {
+		c.note(l)
+	}
+}
+
+func (c *confIndex) stored(logs []*raft.Log) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed = true
+	for _, l := range logs {
+		c.note(l)
+	}
+}
+
+// note records an entry. The caller holds mu.
+func (c *confIndex) note(l *raft.Log) {
+	if l.Type != raft.LogConfiguration {
+		return
+	}
 	if i, there := slices.BinarySearch(c.at, l.Index); !there {
 		c.at = slices.Insert(c.at, i, l.Index)
 	}
@@ -31,6 +53,7 @@ func (c *confIndex) note(l *raft.Log) {
 func (c *confIndex) deleted(from, to uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.changed = true
 	c.at = slices.DeleteFunc(c.at, func(i uint64) bool { return i >= from && i <= to })
 }
 

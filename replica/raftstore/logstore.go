@@ -68,8 +68,8 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 		if l.Type == raft.LogCommand {
 			s.promises.Stored(l.Term, now)
 		}
-		s.configs.note(l)
 	}
+	s.configs.stored(logs)
 	s.learn(logs...)
 	return nil
 }
@@ -150,7 +150,7 @@ func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 		runtime.Goexit()
 	}
 	if err == nil {
-		s.configs.note(l)
+		s.configs.read(l)
 	}
 	return err
 }

@@ -76,6 +76,41 @@ func TestDiscardWhatDisagreesWithASnapshot(t *testing.T) {
 	}
 }
 
+// readingLog calls a function whenever an entry was read.
+type readingLog struct {
+	raft.LogStore
+	read func()
+}
+
+func (l readingLog) GetLog(index uint64, log *raft.Log) error {
+	defer l.read()
+	return l.LogStore.GetLog(index, log)
+}
+
+// TestDeletedConfigurationIsForgotten: a goroutine that replicates for an earlier
+// leader may read a configuration just before it is deleted. At the start every
+// configuration that is read counts.
+func TestDeletedConfigurationIsForgotten(t *testing.T) {
+	read := func() {}
+	under := raft.NewInmemStore()
+	l := newLogStore(t, readingLog{under, func() { read() }}, raft.NewInmemSnapshotStore())
+	configuration := func(index uint64) []*raft.Log {
+		return []*raft.Log{{Index: index, Term: 3, Type: raft.LogConfiguration}}
+	}
+	must(t, under.StoreLogs(configuration(1)))
+	var got raft.Log
+	must(t, l.GetLog(1, &got))
+	if at := l.configs.latest(); at != 1 {
+		t.Errorf("the last configuration read at the start is at %d", at)
+	}
+	must(t, l.StoreLogs(configuration(2)))
+	read = func() { must(t, l.DeleteRange(2, 2)) }
+	must(t, l.GetLog(2, &got))
+	if at := l.configs.latest(); at != 1 {
+		t.Errorf("entry 2 is deleted, and the last configuration at %d", at)
+	}
+}
+
 // TestGapOfAnEarlierRelease: entries that an earlier release left before an
 // installed snapshot may never have been committed. They are removed when the
 // log is opened.
