@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/stoutlock/stout/replica/datadir"
 	"github.com/stoutlock/stout/replica/disk"
 	"github.com/stoutlock/stout/replica/state"
@@ -224,6 +226,43 @@ func TestFoundedFromAStoppedReplica(t *testing.T) {
 	if _, err := OpenStopped(o); err == nil || !strings.Contains(err.Error(), "nothing to recover") {
 		t.Errorf("an empty directory: %v", err)
 	}
+}
+
+// TestStoppedWithinAnInstall: a crash came between the end of a snapshot from a
+// master and the deletion of the log, which differs. No entry of that log counts.
+func TestStoppedWithinAnInstall(t *testing.T) {
+	t.Parallel()
+	o := options(t, 1)[0]
+	r := start(t, o)
+	_, epoch := lead(t, r)
+	write(t, r, epoch, "s", 3)
+	want, term := r.State(), r.term()
+	must(t, r.Close())
+
+	d, err := datadir.Lock(o.DataDir, o.Cell, o.ID)
+	must(t, err)
+	stores, err := d.Open(o.WAL, o.Logger)
+	must(t, err)
+	last, err := stores.Logs.LastIndex()
+	must(t, err)
+	for i := range uint64(4) { // never committed
+		batch := state.Batch{Epoch: epoch, LeaseMS: 1000, Commands: []state.Command{{Operation: &state.OpenSession{Session: fmt.Sprint("lost", i), TTLMS: 1000}}}}
+		data, err := batch.Encode()
+		must(t, err)
+		must(t, stores.Logs.StoreLog(&raft.Log{Index: last + 1 + i, Term: term, Type: raft.LogCommand, Data: data}))
+	}
+	want, _ = want.Apply(last+2, term+1, state.Batch{Commands: []state.Command{{Operation: &state.OpenOffice{Term: term + 1, Master: "r2"}}}})
+	sink, err := stores.Snapshots.Create(raft.SnapshotVersionMax, want.Index, term+1, raft.Configuration{}, 1, addresses{})
+	must(t, err)
+	must(t, want.Snapshot(sink))
+	must(t, errors.Join(sink.Close(), stores.Close(), d.Close()))
+
+	old, err := OpenStopped(o)
+	must(t, err)
+	if !old.state.Equal(want) || old.Last != want.Index {
+		t.Errorf("it has revision %d up to entry %d, want %d up to %d", old.Revision(), old.Last, want.Revision, want.Index)
+	}
+	must(t, old.Close())
 }
 
 // opens reports whether a replica could start with a directory and serve as a

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/stoutlock/stout/replica/datadir"
+	"github.com/stoutlock/stout/replica/raftstore"
 	"github.com/stoutlock/stout/replica/state"
 )
 
@@ -40,7 +41,7 @@ func (e *AlreadyRecovered) Error() string {
 }
 
 // OpenStopped reads the whole state of a replica that does not run: its latest
-// snapshot and every entry of the log behind it, committed or not. The
+// snapshot and every entry of the log that continues from it, committed or not. The
 // directory stays locked until Close. If a Move was killed, OpenStopped
 // completes it; the error is an AlreadyRecovered if nothing is left to do.
 func OpenStopped(o Options) (*Stopped, error) {
@@ -72,6 +73,9 @@ func OpenStopped(o Options) (*Stopped, error) {
 
 // read returns the state after the last entry.
 func (r *Stopped) read() (*state.State, error) {
+	if err := raftstore.Continue(r.stores); err != nil {
+		return nil, err
+	}
 	s, upTo, err := r.latestSnapshot()
 	if err != nil {
 		return nil, err

@@ -74,6 +74,14 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
+// begin looks for notes and discards what look does.
+func (s *logStore) begin(log raft.LogStore) error {
+	if err := s.recall(log); err != nil {
+		return err
+	}
+	return s.look(log)
+}
+
 // look discards log entries that do not continue from the latest snapshot. A
 // crash may have come before the library discarded them, or an earlier release
 // may have kept them. If the snapshot is damaged, look discards nothing.

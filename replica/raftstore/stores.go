@@ -69,14 +69,17 @@ func New(under datadir.Stores, o Options) (*Stores, error) {
 	}
 	logs := &logStore{LogStore: cached, snapshots: under.Snapshots, leading: o.Leading, promises: o.Promises, clock: o.Clock, fail: o.Fail, applied: o.Applied, lost: o.Lost,
 		sending: sending{clock: o.Clock, pause: o.SnapshotInterval}}
-	if err := logs.recall(under.Logs); err != nil {
-		return nil, err
-	}
-	if err := logs.look(under.Logs); err != nil {
+	if err := logs.begin(under.Logs); err != nil {
 		return nil, err
 	}
 	votes := &voteStore{StableStore: under.Votes, waitDurable: async.waitAll, clock: o.Clock, fail: o.Fail}
 	return &Stores{Logs: logs, Votes: votes, Snapshots: forwardOnly{under.Snapshots, logs, async.waitStored}, async: async, logs: logs, votes: votes, clock: o.Clock}, nil
+}
+
+// Continue discards log entries that do not continue from the latest snapshot, as
+// New does.
+func Continue(under datadir.Stores) error {
+	return (&logStore{snapshots: under.Snapshots}).begin(under.Logs)
 }
 
 // Agrees returns ErrLostChanges if a leader's snapshot ends with another entry
