@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -186,7 +187,7 @@ func (c *putFile) putEphemeral(ctx context.Context, content []byte) error {
 		defer c.UI.Note("Ctrl-C deletes it")
 		return c.showStat(stat)
 	}, session.Done())
-	if early {
+	if early || err == nil && c.isOver(session) {
 		return sessionOver()
 	}
 	return err
@@ -212,8 +213,21 @@ func (c *putFile) runBeside(ctx context.Context, session *client.Session, stat l
 	}, make(app.NoLease), func(what child.Event) string {
 		return app.Happened(what, c.cmd[0], "the session has ended", fmt.Sprintf("%s is gone in %s", format.Clean(c.path), format.Human(c.ttl)))
 	})
-	if result.Lost || session.Err() != nil {
+	if result.Lost || c.isOver(session) {
 		return sessionOver()
 	}
 	return err
+}
+
+// isOver reports whether a session is over. After the end of its lease it may have
+// ended unwatched, while stout was stopped, so the cell is asked. It is not over
+// if the cell cannot be reached.
+func (c *putFile) isOver(session *client.Session) bool {
+	if session.Err() != nil || session.Remaining() > 0 {
+		return session.Err() != nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), app.ClosePatience(session))
+	defer cancel()
+	_, err := c.Admin.ReadSession(ctx, session.ID())
+	return errors.Is(err, client.ErrSessionNotFound)
 }
