@@ -275,19 +275,17 @@ func (s *secret) made(ctx context.Context, principal string, call func(context.C
 		s.forget()
 		return token, err
 	}
-	switch me, asErr := s.principal(ctx); {
-	case asErr == nil && me == principal:
+	if me, err := s.principal(ctx); err == nil && me == principal {
 		return lockapi.Token{Principal: principal}, nil
-	case errors.Is(asErr, client.ErrUnauthenticated):
-		s.forget()
-		return token, exit.Errorf(exit.Failed, "the call did not reach the cell: no token was made and nothing was changed")
 	}
+	// The secret is kept even if the cell refuses it: a replica that hung may
+	// forward the call later.
 	f := exit.Errorf(exit.Unknown, "it is not known whether the token was made: the cell did not answer in time")
 	if s.file == "" {
 		_ = ui.Answer(s.UI, lockapi.Token{Principal: principal, Secret: s.text}, nil, func(lockapi.Token) { s.UI.Printf("%s\n", s.text) })
-		return token, f.Hint("the printed token may be valid; stout access whoami --token-file FILE checks it")
+		return token, f.Hint("the printed token may be valid, now or later; stout access whoami --token-file FILE checks it")
 	}
-	return token, f.Hint("the token in %s may be valid; stout access whoami --token-file %s checks it", format.Clean(s.file), format.Clean(s.file))
+	return token, f.Hint("the token in %s may be valid, now or later; stout access whoami --token-file %s checks it", format.Clean(s.file), format.Clean(s.file))
 }
 
 // principal returns the principal that the cell assigns to the secret.
