@@ -1,9 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/master"
@@ -180,7 +183,7 @@ type Replica = membership.Member
 func formatReplica(r Replica) string { return r.ID + "=" + r.RaftAddr + "," + r.APIURL }
 
 // Source describes the source of a value for a person: "default", "flag --cell",
-// "environment STOUTD_CELL", "r1.yaml:3"; for a program "field Cell".
+// "environment STOUTD_CELL", "r1.yaml:3"; for a program "field Cell" or "default of field Cell".
 type Source string
 
 // SourceDefault marks a default value.
@@ -195,6 +198,9 @@ func (c *Config) Source(name string) Source {
 	if s, ok := c.sources[name]; ok {
 		return s
 	}
+	if field := c.fieldOf(name); c.program && field != "" {
+		return Source("default of field " + field)
+	}
 	return SourceDefault
 }
 
@@ -202,6 +208,27 @@ func (c *Config) Source(name string) Source {
 func (c *Config) given(name string) bool {
 	_, ok := c.sources[name]
 	return ok
+}
+
+// fieldOf returns the field of the named setting; empty if there is no such setting.
+func (c *Config) fieldOf(name string) string {
+	for _, s := range settings(c) {
+		if s.name == name {
+			return c.fieldName(s.field)
+		}
+	}
+	return ""
+}
+
+// settingName matches a word that can be the name of a setting, and no part of a path.
+var settingName = regexp.MustCompile(`(^|[ (])[a-z]+(-[a-z]+)+\b`)
+
+// asFields replaces names of settings in a text by the fields of the Config.
+func (c *Config) asFields(text string) string {
+	return settingName.ReplaceAllStringFunc(text, func(word string) string {
+		name := strings.TrimLeft(word, " (")
+		return strings.TrimSuffix(word, name) + cmp.Or(c.fieldOf(name), name)
+	})
 }
 
 // fieldName returns the name of a field of the Config in Go.

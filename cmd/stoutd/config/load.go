@@ -71,6 +71,9 @@ func (l *loader) finish() error {
 	problems := l.problems
 	for _, p := range l.config.validate() {
 		explained := p.missing && (l.unread || l.sought[p.Field] || p.Field == nameReplica && l.refused["join"])
+		if l.config.program {
+			p.Reason, p.Source = l.config.asFields(p.Reason), Source(l.config.asFields(string(p.Source)))
+		}
 		if !l.refused[p.Field] && !explained {
 			problems = append(problems, p)
 		}

@@ -26,7 +26,7 @@ func (p Problem) String() string {
 	if p.Value != "" {
 		fmt.Fprintf(&b, " %q", p.Value)
 	}
-	if p.Source != "" && !(p.missing && p.Source == SourceDefault) {
+	if p.Source != "" && !(p.missing && strings.HasPrefix(string(p.Source), string(SourceDefault))) {
 		fmt.Fprintf(&b, " (%s)", p.Source)
 	}
 	b.WriteString(": " + p.Reason)

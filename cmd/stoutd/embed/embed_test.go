@@ -210,7 +210,14 @@ func TestRefusedSettings(t *testing.T) {
 		`others can't dial it; give the addresses at which they reach this replica: Replicas r1=host:port,url`: func(c *config.Config) {
 			c.Replicas, c.Join, c.RaftListen = nil, []string{"http://10.0.0.1:7101"}, "0.0.0.0:7201"
 		},
-		`election-timeout "100ms" (field ElectionTimeout): shorter than heartbeat-timeout`: func(c *config.Config) { c.ElectionTimeout = 100 * time.Millisecond },
+		`election-timeout "100ms" (field ElectionTimeout): shorter than HeartbeatTimeout (`: func(c *config.Config) { c.ElectionTimeout = 100 * time.Millisecond },
+		`MasterLease (6.5s, default, 1.3 × HeartbeatTimeout)`:                               func(c *config.Config) { c.HeartbeatTimeout, c.StaleFor = 5*time.Second, time.Second },
+		`clients show certificates over TLS only; give APICert and APIKey as well`:          func(c *config.Config) { c.APIClientCA = "ca.pem" },
+		`give APIKey as well`: func(c *config.Config) { c.APICert = "/api-cert.pem" },
+		`it is in DataDir (/a/data-dir/raft-ca), and would be lost with it`: func(c *config.Config) {
+			c.DataDir, c.BackupDir, c.BackupEvery = "/a/data-dir/raft-ca", "/a/data-dir/raft-ca/b", time.Hour
+		},
+		`the list of replicas (field Replicas) has no such id`: func(c *config.Config) { c.ID = "r9" },
 		`allow-origin`:               func(c *config.Config) { c.AllowOrigins = []string{"*"} },
 		`max-connections "16777216"`: func(c *config.Config) { c.MaxConnections = 1 << 24 },
 		`port 0 is a different port`: func(c *config.Config) { c.APIListen = "127.0.0.1:0" },
@@ -224,6 +231,10 @@ func TestRefusedSettings(t *testing.T) {
 		if !errors.As(err, &config.Problems{}) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
+	}
+	c, err := config.Complete(cellOf(t, 1)[0])
+	if from := c.Source("max-sessions"); err != nil || from != "default of field Quotas.Sessions" {
+		t.Errorf("%s; %v", from, err)
 	}
 }
 
