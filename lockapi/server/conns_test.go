@@ -256,8 +256,8 @@ func full(t *testing.T) *node {
 	return n
 }
 
-// Health probes and metrics are answered even if every connection has a call
-// under way; other calls are not.
+// Health probes, metrics and the page's files are answered even if every
+// connection has a call under way; other calls are not.
 func TestProbesHaveRoomOfTheirOwn(t *testing.T) {
 	n := full(t)
 	for _, c := range []struct {
@@ -267,6 +267,9 @@ func TestProbesHaveRoomOfTheirOwn(t *testing.T) {
 		{"GET", "/livez", "", 200},
 		{"GET", "/readyz", "", 200},
 		{"GET", "/metrics", "", 200},
+		{"GET", "/ui/", "", 200},
+		{"GET", "/ui/page.css", "", 200},
+		{"GET", "/ui/none", "", 404},
 		{"HEAD", "/livez", "", 200},
 		{"GET", "/livez?x=1", "", 400},
 		{"GET", "/livez", "{}", 200},
@@ -500,7 +503,7 @@ func TestStrangerDisplacesNobody(t *testing.T) {
 		}
 	}
 	for _, path := range openToAll[2:] {
-		if got := send(t.Context(), "GET", path, "", ""); got != http.StatusTooManyRequests {
+		if got := send(t.Context(), "GET", path, "", ""); got != http.StatusTooManyRequests && path != lockapi.RoutePage {
 			t.Errorf("%s without a credential gets %d", path, got)
 		}
 	}

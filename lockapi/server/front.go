@@ -66,13 +66,13 @@ func (s *Server) newWire(h http.Handler, maxBody func(*http.Request) int64) *wir
 	}
 }
 
-// guests returns the routes of spare connections: all but probes and metrics
-// need another call's place.
+// guests returns the routes of spare connections: all but probes, metrics and the
+// page's files need another call's place.
 func guests(all table) table {
 	all = slices.Clone(all)
 	for i := range all {
 		switch all[i].template {
-		case lockapi.RouteLive, lockapi.RouteReady, lockapi.RouteMetrics:
+		case lockapi.RouteLive, lockapi.RouteReady, lockapi.RouteMetrics, lockapi.RoutePage + "{file}":
 		default:
 			all[i].guest = true
 		}
