@@ -13,8 +13,14 @@ import (
 // client.Ephemeral it falls with the session, otherwise only by Lower. Raise
 // does not change a barrier that is already up.
 func Raise(ctx context.Context, s *client.Session, path string, opts ...client.WriteOption) error {
+	return ensure(ctx, s, path, opts...)
+}
+
+// ensure creates a file unless it exists. The cause with which ctx ends may be
+// an ErrPrecondition, too, and reports no file.
+func ensure(ctx context.Context, s *client.Session, path string, opts ...client.WriteOption) error {
 	_, err := s.Create(ctx, path, nil, opts...)
-	if errors.Is(err, client.ErrPrecondition) {
+	if errors.Is(err, client.ErrPrecondition) && ctx.Err() == nil {
 		return nil
 	}
 	return err
@@ -71,7 +77,7 @@ func Meet(ctx context.Context, s *client.Session, dir, name string, n int) error
 		case over:
 			return nil
 		case all:
-			return complete(ctx, s, dir)
+			return ensure(ctx, s, dir+ready) // another process may have done so
 		}
 	}
 	return nil
@@ -102,13 +108,4 @@ func (g *gathering) note(change *client.FileChange) (over, all bool) {
 	// may never have been there together.
 	g.synced = change.Synced || g.synced && !change.Listed
 	return false, g.synced && len(g.there) >= g.n
-}
-
-// complete marks the meeting complete. Another process may have done so.
-func complete(ctx context.Context, s *client.Session, dir string) error {
-	_, err := s.Create(ctx, dir+ready, nil)
-	if errors.Is(err, client.ErrPrecondition) {
-		return nil
-	}
-	return err
 }

@@ -220,7 +220,7 @@ func (l *Leadership) serve(ctx context.Context, calls Callbacks) (lost bool, err
 		}()
 	}
 	err = calls.Started(under, l)
-	l.over = context.Cause(under) == ErrHandover
+	l.over = ctx.Err() == nil && context.Cause(under) == ErrHandover // ctx may end for the handover of another term
 	lost = under.Err() != nil
 	gone := resign()
 	return ctx.Err() == nil && (lost || err != nil && isLoss(gone)), err
