@@ -11,10 +11,11 @@ import (
 
 // When every connection of max-connections has a call under way, further
 // connections become spare connections: each for a single request and a short
-// time. Health probes, metrics and keepalives are answered there as usual,
-// since they matter most during an overload. Any other call displaces a waiting
-// call of a caller that has more of them (call.go), or gets 429. The server
-// knows the purpose of a connection only after its request has arrived.
+// time. Health probes, metrics, the page's files and keepalives are answered
+// there as usual, since they matter most during an overload. Any other call
+// displaces a waiting call of a caller that has more of them (call.go), or gets
+// 429. The server knows the purpose of a connection only after its request has
+// arrived.
 const (
 	spareConns = 32
 	spareTime  = time.Second // for the request, and for each 64 KiB of the reply
