@@ -44,7 +44,7 @@ const (
 	ErrLockDelayed = lockapi.CodeLockDelayed
 	// ErrTooMany: a quota is used up; lockapi.Error.RetryAfter has the cell's
 	// advice on when to retry. Calls that would use more return it at once;
-	// releases are retried.
+	// releases are retried after that time.
 	ErrTooMany = lockapi.CodeTooMany
 	// ErrNoMaster: no master could be reached until the context ended.
 	ErrNoMaster = lockapi.CodeNoMaster

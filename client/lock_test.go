@@ -401,9 +401,9 @@ func TestTooMany(t *testing.T) {
 		if !errors.As(err, &e) || e.RetryAfter != 7 || puts != 1 || deletes != 0 {
 			t.Errorf("%v after %d calls and %d releases; want one call and its Retry-After", err, puts, deletes)
 		}
-		held := lock(t, s, "/a")
-		if err := held.Unlock(t.Context()); err != nil || deletes != 4 {
-			t.Errorf("%v after %d calls", err, deletes)
+		held, began := lock(t, s, "/a"), time.Now()
+		if err := held.Unlock(t.Context()); err != nil || deletes != 4 || time.Since(began) < 3*7*time.Second {
+			t.Errorf("%v after %d calls within %s", err, deletes, time.Since(began))
 		}
 	})
 }

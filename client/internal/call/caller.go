@@ -177,8 +177,17 @@ func (c *Caller) repeat(ctx context.Context, q *Call) error {
 			continue
 		}
 		hops = 0
-		pauseCall(ctx, under, pause.Next())
+		pauseCall(ctx, under, max(pause.Next(), retryAfter(err)))
 	}
+}
+
+// retryAfter returns how long a used-up quota asks to wait. Other advice is in
+// whole seconds, and a fail-over is faster.
+func retryAfter(err error) time.Duration {
+	if refused, ok := Refusal(err); ok && refused.Code == lockapi.CodeTooMany {
+		return time.Duration(refused.RetryAfter) * time.Second
+	}
+	return 0
 }
 
 // Route returns the route to use now. While no replica is known it waits for the
