@@ -268,6 +268,50 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 	wantClosed(t, c)
 }
 
+// TestShutdownOfTheDoor: the door stops its intake although a call of the API
+// does not end.
+func TestShutdownOfTheDoor(t *testing.T) {
+	n := startMaster(t, nil)
+	door := strings.TrimSuffix(strings.TrimPrefix(startDoor(t, n.server), "http://"), "/v1/")
+	entered, release := hold(n)
+	answered := calling(t, "POST", n.url+"/v1/sessions", "")
+	<-entered
+	down := make(chan error, 1)
+	go func() { down <- n.server.Shutdown(t.Context()) }()
+	eventually(t, "the door's intake stops", func() bool {
+		c, err := net.Dial("tcp", door)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	release()
+	(<-answered).wantStatus(t, http.StatusCreated)
+	must(t, <-down)
+}
+
+// TestShutdownWaitsForSpareConnections: a call on a spare connection is not cut
+// off before the time is over.
+func TestShutdownWaitsForSpareConnections(t *testing.T) {
+	n := few(t, 1)
+	n.addSession(lockapi.Session{ID: "s", TTLMS: 12_000})
+	first, release := hold(n)
+	c := transmit(t, n, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	<-first
+	spare, releaseSpare := hold(n)
+	defer releaseSpare()
+	transmit(t, n, longKeepalive)
+	<-spare
+	release()
+	_, err := io.ReadAll(c)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := n.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
 // A stopping replica ends the calls that wait at the master: they may be sent
 // again there.
 func TestShutdownReleasesForwardedCalls(t *testing.T) {

@@ -262,15 +262,22 @@ func (s *Server) isDraining() bool {
 // error of ctx is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	err := errors.Join(s.api.Shutdown(ctx), s.door.Shutdown(ctx))
-	if err != nil {
-		_ = s.api.Close()
-		_ = s.door.Close()
+	fronts := []interface {
+		Shutdown(context.Context) error
+		Close() error
+	}{s.api, s.api.spare, s.door, s.door.spare}
+	errs := make([]error, len(fronts))
+	var ended sync.WaitGroup
+	for i, f := range fronts {
+		ended.Go(func() {
+			if errs[i] = f.Shutdown(ctx); errs[i] != nil {
+				_ = f.Close()
+			}
+		})
 	}
-	_ = s.api.spare.Close()
-	_ = s.door.spare.Close()
+	ended.Wait()
 	// Connections of other members stay open, so this waits for their calls.
-	err = errors.Join(err, s.served.Emptied(ctx))
+	err := errors.Join(append(errs, s.served.Emptied(ctx))...)
 	_ = s.calls.Close()
 	if at := s.attached.Load(); at != nil {
 		if own, ok := at.way.(*peers.Transport); ok {
