@@ -339,6 +339,38 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
+// TestAdoptionOfSeveral: a call for several sessions adopts each of them.
+func TestAdoptionOfSeveral(t *testing.T) {
+	one(t, func(t *testing.T, m *Master, n *node, c *fakeCell) {
+		know(c)
+		var all []string
+		keys := &lockapi.ChangeKeys{}
+		for _, path := range []string{"/p/1", "/p/2", "/p/3"} {
+			all = append(all, newSession(t, m, time.Hour))
+			op := lockapi.KeyOperation{Verb: lockapi.KeyLock, Path: path, Session: all[len(all)-1]}
+			keys.Operations = append(keys.Operations, op, op)
+		}
+		rule := &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{"user:a"}, Lock: []string{"user:a"}}}
+		must(t, second(m.PutRule(t.Context(), new(root(Operate)), rule)))
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
+		told, announced := Checked{}, ""
+		caller := &Caller{Principal: "user:a", Told: &told, Adopts: func(c Checked) error { announced = c.Adopted; return nil }}
+		answer, out, err := m.Do(t.Context(), caller, false, keys)
+		must(t, err)
+		if got := answer.(lockapi.KeysChanged); len(got.Results) != len(keys.Operations) {
+			t.Errorf("%+v", got)
+		}
+		for _, id := range all {
+			if v, _ := n.State().Session(id); v.Principal != "user:a" {
+				t.Errorf("a session is %q's", v.Principal)
+			}
+		}
+		if want := strings.Join(all, " "); out.Adopted != want || announced != want {
+			t.Errorf("announced %q, reported %q; want %q", announced, out.Adopted, want)
+		}
+	})
+}
+
 // TestAdoptionOfFiles: a session with an ephemeral file is adopted by a
 // principal that may write that file. Other callers cannot end the session, and
 // so cannot delete the file that way.

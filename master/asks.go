@@ -1,6 +1,11 @@
 package master
 
-import "github.com/stoutlock/stout/replica/state"
+import (
+	"slices"
+	"strings"
+
+	"github.com/stoutlock/stout/replica/state"
+)
 
 // authorize identifies the caller and checks the rights that it asks for. All
 // rights are decided here: every call passes through admit, linear, read or
@@ -23,7 +28,7 @@ func (o *Options) authorize(s *state.State, by *Caller) error {
 	if !s.AccessOn {
 		return by.WhileOff
 	}
-	by.adopts = ""
+	by.adopts = nil
 	others, err := by.may(s, &by.Ask)
 	if by.Told != nil {
 		by.Told.Others = others
@@ -37,11 +42,11 @@ func (o *Options) authorize(s *state.State, by *Caller) error {
 	return err
 }
 
-// may checks one right, and sets by.adopts if the call adopts a session by it.
+// may checks one right, and adds to by.adopts if the call adopts a session by it.
 func (by *Caller) may(s *state.State, ask *Ask) (others bool, err error) {
 	adopts, others, err := by.who().May(s, ask)
-	if adopts != "" {
-		by.adopts = adopts
+	if adopts != "" && !slices.Contains(by.adopts, adopts) {
+		by.adopts = append(by.adopts, adopts)
 	}
 	return others, err
 }
@@ -67,35 +72,40 @@ func (m *Master) Authorize(by *Caller) error {
 // authorize checks a call that is served in this office.
 func (o *office) authorize(by *Caller) error {
 	s := o.log.State()
-	if err := o.opts.authorize(s, by); err != nil || by.adopts == "" {
+	if err := o.opts.authorize(s, by); err != nil || len(by.adopts) == 0 {
 		return err
 	}
 	return o.adopt(by)
 }
 
-// adopt makes a session without a principal the caller's. This is a change of
-// its own, which the audit log records for every type of call.
+// adopt makes sessions without a principal the caller's. This is a change of
+// its own for each, which the audit log records for every type of call.
 func (o *office) adopt(by *Caller) error {
 	if err := o.ReadyFor(&state.AdoptSession{}); err != nil {
 		return err
 	}
 	if by.Told != nil {
-		by.Told.Adopted = by.adopts
+		by.Told.Adopted = strings.Join(by.adopts, " ")
 	}
 	if by.Adopts != nil {
 		if err := by.Adopts(by.found()); err != nil {
 			return err
 		}
 	}
-	r, err := o.propose(by, &state.AdoptSession{Session: by.adopts, Principal: by.Principal})
-	if err != nil || r == state.Done {
-		return err
+	var adopted []string
+	var denied error
+	for _, session := range by.adopts {
+		switch r, err := o.propose(by, &state.AdoptSession{Session: session, Principal: by.Principal}); {
+		case err != nil:
+			return err
+		case r == state.Done:
+			adopted = append(adopted, session)
+		case r == state.Conflict: // another principal has adopted it first
+			denied = by.who().Denied("none", "")
+		}
 	}
 	if by.Told != nil {
-		by.Told.Adopted = ""
+		by.Told.Adopted = strings.Join(adopted, " ")
 	}
-	if r == state.Conflict { // another principal has adopted it first
-		return by.who().Denied("none", "")
-	}
-	return nil
+	return denied
 }

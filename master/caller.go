@@ -64,8 +64,8 @@ type Caller struct {
 	// a change has any effect; its error refuses the change. Reads do not
 	// call it.
 	Admitted func(Checked) error
-	// Adopts, if not nil, is called in the same way before the call makes a
-	// session the caller's; its error refuses the call.
+	// Adopts, if not nil, is called in the same way before the call makes
+	// sessions the caller's; its error refuses the call.
 	Adopts func(Checked) error
 
 	// WhileOff, if not nil, refuses the call while access is off.
@@ -81,7 +81,7 @@ type Caller struct {
 	// RemoteAddr is the host and port of the caller. It decides nothing.
 	RemoteAddr string
 
-	adopts string // the session to be adopted by the caller
+	adopts []string // the sessions to be adopted by the caller
 }
 
 // who returns the principal, which decides what the caller may do.
@@ -151,7 +151,7 @@ type Turns interface {
 type Checked struct {
 	Principal, How string // as in Caller; empty before the check, and while access is off
 	Others         bool   // the call is about another principal's session
-	Adopted        string // the session that the call has adopted; empty for none
+	Adopted        string // the sessions that the call has adopted, separated by spaces; empty for none
 }
 
 // found returns the findings of the check so far.

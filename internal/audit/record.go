@@ -16,7 +16,7 @@ type Record struct {
 	Path           string // of the node that the call is about; omitted without one
 	Status         int    // of the answer; 0 if the call is about to take effect
 	Code           string // of a refusal
-	Adopted        string // session that now belongs to the principal because of the call; omitted without one
+	Adopted        string // sessions that now belong to the principal because of the call, separated by spaces; omitted without one
 	RequestID      string
 	Epoch          uint64
 	Revision       uint64 // of the cell, when the line was made
