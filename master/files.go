@@ -102,12 +102,20 @@ func (m *Master) transact(ctx context.Context, by *Caller, op *state.Transaction
 // room.
 func (o *office) putThrough(ctx context.Context, by *Caller, op *state.Transaction) (found state.Result, err error) {
 	placed := func() {}
-	if c := compareAndSetCall(op); c != nil && o.turns.enter(c, o.done) {
-		placed = func() { o.turns.placed(c) }
-		defer func() {
-			r, _ := found.(state.TransactionResult)
-			o.turns.leave(c, r.Verdict == state.Failed)
-		}()
+	if c := compareAndSetCall(op); c != nil {
+		if o.turns.enter(ctx, c, o.done) {
+			placed = func() { o.turns.placed(c) }
+			defer func() {
+				r, _ := found.(state.TransactionResult)
+				o.turns.leave(c, r.Verdict == state.Failed)
+			}()
+		}
+		if ctx.Err() != nil {
+			return nil, errNoMaster("the caller has gone")
+		}
+		if err := o.authorize(by); err != nil { // the call may have waited
+			return nil, err
+		}
 	}
 	reserved, err := o.quotas.Transaction(op, by.Principal)
 	if err != nil {

@@ -370,6 +370,45 @@ func TestDeletionsThatWait(t *testing.T) {
 	})
 }
 
+// TestWritesThatWait for their turn end with their callers, and need the right to
+// write when the turn comes.
+func TestWritesThatWait(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		s := sessionOfCaller(t, m, "user:a")
+		write := func(ctx context.Context, w lockapi.WriteFile) error {
+			w.Path, w.Session = "/p/f", s
+			return second(m.WriteFile(ctx, new(using(by("user:a", WriteAt, "/p/f"), s)), &w))
+		}
+		must(t, write(t.Context(), lockapi.WriteFile{}))
+		f, _ := n.State().File("/p/f")
+		first := compareAndSetCall(&state.Transaction{Session: "another", Then: []state.Step{&state.Write{Path: "/p/f", When: state.IfRevision}}})
+		o := openOffice(t, n)
+		o.turns.enter(t.Context(), first, nil)
+		ctx, leave := context.WithCancel(t.Context())
+		left, denied := make(chan error, 1), make(chan error, 1)
+		go func() { left <- write(ctx, lockapi.WriteFile{IfRevision: &f.Revision}) }()
+		synctest.Wait()
+		go func() { denied <- write(t.Context(), lockapi.WriteFile{IfRevision: &f.Revision}) }()
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		select {
+		case err := <-left:
+			code(t, err, lockapi.CodeNoMaster)
+		default:
+			t.Error("the write of a caller that has gone still waits")
+		}
+		must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{}})))
+		o.turns.placed(first)
+		o.turns.leave(first, false)
+		code(t, <-denied, lockapi.CodePermissionDenied)
+		if now, _ := n.State().File("/p/f"); now.Revision != f.Revision {
+			t.Errorf("the file is at revision %d, was at %d", now.Revision, f.Revision)
+		}
+		nobodysTurn(t, n)
+	})
+}
+
 // TestEndsThatWait for their turn need the right to end the session when the turn
 // comes. An expired session ends without a caller.
 func TestEndsThatWait(t *testing.T) {

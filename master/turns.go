@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -72,15 +73,16 @@ func compareAndSetCall(op *state.Transaction) *turnCall {
 	return c
 }
 
-// enter waits until it is c's turn, until turnWait has passed, or until done is
-// closed. It reports whether c has its turn; without one c proceeds anyway.
-func (t *turns) enter(c *turnCall, done <-chan struct{}) bool {
+// enter waits until it is c's turn, until turnWait has passed, or until ctx ends or
+// done is closed. It reports whether c has its turn; without one c proceeds anyway.
+func (t *turns) enter(ctx context.Context, c *turnCall, done <-chan struct{}) bool {
 	t.join(c)
 	late := time.NewTimer(turnWait)
 	defer late.Stop()
 	select {
 	case <-c.ready:
 		return true
+	case <-ctx.Done():
 	case <-done:
 	case <-late.C:
 	}
