@@ -82,6 +82,10 @@ func (m *Master) transact(ctx context.Context, by *Caller, op *state.Transaction
 		if op.Key != "" {
 			op.Digest = digestOf(call)
 		}
+		if w, ok := op.Then[0].(*state.Write); ok && w.WithContent {
+			// Without the right to read, a refusal because of the content's length would show it.
+			w.WithContent = by.who().MayRead(o.log.State(), w.Path)
+		}
 		op := o.withNameChecks(by, op)
 		found, ok := o.fromMemory(op)
 		if !ok {

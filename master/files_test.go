@@ -141,6 +141,30 @@ func TestTooLongToTell(t *testing.T) {
 	})
 }
 
+// TestHiddenContentHasNoLength: a caller that may not read a file gets the same
+// refusal under a key, however long the content is.
+func TestHiddenContentHasNoLength(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
+		must(t, second(m.PutRule(t.Context(), new(root(Operate)), &lockapi.PutRule{Path: "/p", AccessLists: lockapi.AccessLists{Write: []string{"user:w"}}})))
+		s := sessionOfCaller(t, m, "user:w")
+		write := func(w lockapi.WriteFile) error {
+			w.Path = "/p/f"
+			return second(m.WriteFile(t.Context(), new(using(by("user:w", WriteAt, "/p/f"), s)), &w))
+		}
+		for _, length := range []int{1, lockapi.MaxRememberedAnswer} {
+			must(t, write(lockapi.WriteFile{Content: make([]byte, length)}))
+			for _, w := range []lockapi.WriteFile{{IfAbsent: true}, {IfRevision: new(uint64(1))}} {
+				w.Tell, w.Session, w.Key = true, s, fmt.Sprint(length, w.IfAbsent)
+				for range 2 {
+					if e := code(t, write(w), lockapi.CodePrecondition); e.Current != nil || !e.Concealed {
+						t.Errorf("%d bytes: %+v", length, e)
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestPagesAreBounded for any contents, however JSON writes them.
 func TestPagesAreBounded(t *testing.T) {
 	one(t, func(t *testing.T, m *Master, _ *node, _ *fakeCell) {
