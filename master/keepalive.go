@@ -124,7 +124,7 @@ func (k *keepalive) reauthorize(session string) error {
 	switch {
 	case k.by != nil:
 		return k.o.authorize(k.by)
-	case k.noEvents || !k.o.log.State().AccessOn:
+	case !k.o.log.State().AccessOn:
 		return nil
 	}
 	return k.o.authorize(&Caller{Ask: Ask{Right: NoCaller, Session: session}})

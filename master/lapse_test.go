@@ -409,6 +409,32 @@ func TestWritesThatWait(t *testing.T) {
 	})
 }
 
+// TestOpeningThatWaits for the end of the session under its key needs its credential
+// until then.
+func TestOpeningThatWaits(t *testing.T) {
+	securely(t, func(t *testing.T, m *Master, n *node, _ *fakeCell) {
+		token, sum := tokenFor(t, m, "user:a", 0)
+		opening := func() error {
+			req := &lockapi.OpenSession{Key: "k", SessionRequest: lockapi.SessionRequest{TTLMS: 1000}}
+			return second(m.OpenSession(t.Context(), &Caller{Secret: sum, Ask: Ask{Right: Known}}, req))
+		}
+		must(t, opening())
+		o := openOffice(t, n)
+		crowd := o.endings.begin(mostEnding)
+		pass(5 * time.Second)
+		opened := make(chan error, 1)
+		go func() { opened <- opening() }()
+		synctest.Wait()
+		must(t, m.RevokeToken(t.Context(), new(root(Operate)), &lockapi.RevokeToken{ID: token}))
+		o.endings.finish(crowd)
+		code(t, <-opened, lockapi.CodeUnauthenticated)
+		pass(time.Second)
+		if left := n.State().SessionCount(); left != 0 {
+			t.Errorf("%d sessions", left)
+		}
+	})
+}
+
 // TestEndsThatWait for their turn need the right to end the session when the turn
 // comes. An expired session ends without a caller.
 func TestEndsThatWait(t *testing.T) {

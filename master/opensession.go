@@ -28,7 +28,7 @@ func (o *office) openSession(ctx context.Context, by *Caller, req *lockapi.OpenS
 		v, err := o.sessionUnder(by, req.Key, c)
 		if err == nil && v.ID != c.Session {
 			k := newKeepalive(o)
-			k.noEvents = true
+			k.noEvents, k.by = true, by
 			_, err = k.run(ctx, v.ID, nil, nil)
 		}
 		switch {
