@@ -452,7 +452,7 @@ func TestEndsThatWait(t *testing.T) {
 		go func() {
 			b := by("user:b", Operate)
 			b.Ask.Session = opened.ID
-			closed <- m.CloseSession(t.Context(), &b, &lockapi.CloseSession{Session: opened.ID})
+			closed <- m.CloseSession(t.Context(), &b, &lockapi.CloseSession{Session: opened.ID, Quiet: true})
 		}()
 		synctest.Wait()
 		operators()
@@ -461,6 +461,11 @@ func TestEndsThatWait(t *testing.T) {
 		if _, lives := n.State().Session(opened.ID); !lives {
 			t.Error("a caller has ended the session that is no operator any more")
 		}
+		o.mu.Lock()
+		if o.sessions.byID[opened.ID].quiet {
+			t.Error("a refused call has changed who is told of the end")
+		}
+		o.mu.Unlock()
 		pass(2 * time.Minute)
 		if _, lives := n.State().Session(opened.ID); lives {
 			t.Error("the session has not expired")
@@ -495,7 +500,7 @@ func TestHeavySessionsEndAPartAtATime(t *testing.T) {
 			}
 			o := openOffice(t, n)
 			all.Go(func() {
-				if _, err := o.proposeEnd(&Caller{}, &state.ExpireSession{Session: id}, id); err != nil {
+				if _, err := o.proposeEnd(&Caller{}, &state.ExpireSession{Session: id}, id, false); err != nil {
 					t.Error(err)
 				}
 			})

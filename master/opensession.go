@@ -97,12 +97,7 @@ func (m *Master) closeSession(by *Caller, op *state.CloseSession, quiet bool) er
 		if err := o.ReadyFor(op); err != nil {
 			return nil, err
 		}
-		o.mu.Lock()
-		if s := o.sessions.byID[op.Session]; s != nil {
-			s.quiet = quiet && !by.found().Others
-		}
-		o.mu.Unlock()
-		return o.proposeEnd(by, op, op.Session)
+		return o.proposeEnd(by, op, op.Session, quiet)
 	})
 	return err
 }

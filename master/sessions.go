@@ -184,7 +184,7 @@ func (s *session) due(o *office, now time.Duration) {
 	if o.log.State().RecordsEndings() {
 		op.SilentMS = (now - s.base).Milliseconds()
 	}
-	go o.proposeEnd(nil, op, s.id)
+	go o.proposeEnd(nil, op, s.id, false)
 }
 
 // sessionEnded handles a session's end, and returns a log entry if it expired,
@@ -201,7 +201,7 @@ func (o *office) sessionEnded(e state.SessionEnded) *zerolog.Event {
 // proposeEnd proposes the end of a session once its turn has come, and checks the
 // caller's rights again. It does so also if its caller has gone: its locks are
 // needed. The caller is nil for a session that has expired.
-func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (state.Result, error) {
+func (o *office) proposeEnd(by *Caller, op state.Operation, session string, quiet bool) (state.Result, error) {
 	files := upTo(mostEnding, o.log.State().Ephemeral(session))
 	e, err := o.endings.wait(context.Background(), 1+o.quotas.Handles(session)+files, o.done)
 	if err != nil {
@@ -213,5 +213,10 @@ func (o *office) proposeEnd(by *Caller, op state.Operation, session string) (sta
 	} else if err := o.authorize(by); err != nil {
 		return nil, err
 	}
+	o.mu.Lock()
+	if s := o.sessions.byID[session]; s != nil && quiet && !by.found().Others {
+		s.quiet = true
+	}
+	o.mu.Unlock()
 	return o.propose(by, op)
 }
