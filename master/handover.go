@@ -46,6 +46,9 @@ func (m *Master) checkTransfer(ctx context.Context, by *Caller, to string) error
 		if err == nil {
 			err = m.checkSuccessor(ctx, to)
 		}
+		if err == nil { // the successor may have taken a while to be well
+			err = o.authorize(by)
+		}
 		if err != nil { // only a refusal is an answer
 			err = o.vouch(began, err)
 		}
@@ -64,7 +67,10 @@ func (m *Master) checkTransfer(ctx context.Context, by *Caller, to string) error
 	if err := m.admitAsLeader(by); err != nil {
 		return err
 	}
-	return m.checkSuccessor(ctx, to)
+	if err := m.checkSuccessor(ctx, to); err != nil {
+		return err
+	}
+	return m.opts.authorize(m.log.State(), by)
 }
 
 // admitAsLeader is admit behind a barrier, when no office need be open.

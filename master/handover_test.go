@@ -46,6 +46,33 @@ func TestNoHandOverToANonvoter(t *testing.T) {
 	})
 }
 
+// TestHandOverThatWaits for its successor to be well needs the right until then.
+func TestHandOverThatWaits(t *testing.T) {
+	inCell(t, 3, Options{Drift: drift}, func(t *testing.T, c *fakeCell) {
+		know(c)
+		m := c.office("r1").master
+		must(t, second(m.EnableAccess(t.Context(), new(root(Operate)), &lockapi.EnableAccess{})))
+		operators := func(all ...string) {
+			t.Helper()
+			must(t, second(m.PutCellAccess(t.Context(), new(root(Operate)), &lockapi.PutCellAccess{CellAccess: lockapi.CellAccess{Operate: all}})))
+		}
+		operators("user:a")
+		c.set(func(f *fakeConf) { f.deaf = map[string]bool{"r3": true} })
+		moved := make(chan error, 1)
+		go func() {
+			to := &lockapi.TransferMastership{TransferRequest: lockapi.TransferRequest{To: "r3"}}
+			moved <- second(m.TransferMastership(t.Context(), new(by("user:a", Operate)), to))
+		}()
+		pass(askAgain)
+		operators()
+		c.set(func(f *fakeConf) { f.deaf = nil })
+		code(t, <-moved, lockapi.CodePermissionDenied)
+		if m.inOffice() == nil {
+			t.Error("a refused transfer has cost the master its office")
+		}
+	})
+}
+
 // TestHandOverWithoutALease: a leader without a lease may be replaced. It takes
 // an answer from a majority, slow or fast, and the caller's right at the time
 // of the call.
