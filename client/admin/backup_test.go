@@ -50,6 +50,30 @@ func TestBackup(t *testing.T) {
 	})
 }
 
+// A replica that hangs does not use up the time for a backup.
+func TestBackupBesideAHangingReplica(t *testing.T) {
+	bubble(t, func(t *testing.T, cell *stouttest.Cell, n *network, a *admin.Admin) {
+		whole := wholeBackup(t)
+		cell.Elect("r3")
+		n.instead = func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.URL.Host == "r1":
+				return hang(r)
+			case r.URL.Path != lockapi.RouteBackup:
+				return nil, nil
+			}
+			resp := answer(http.StatusOK, string(whole))
+			resp.Header = http.Header{"Content-Type": {lockapi.TypeBackup}, lockapi.HeaderRevision: {"57"}}
+			return resp, nil
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if h, err := a.Backup(ctx, io.Discard); err != nil || h.Revision != 57 {
+			t.Errorf("%+v, %v", h, err)
+		}
+	})
+}
+
 // An incomplete backup is an error, however it ends.
 func TestBrokenBackups(t *testing.T) {
 	whole := wholeBackup(t)

@@ -123,7 +123,7 @@ func (a *account) add(o account) {
 
 // isHedged reports whether another replica may be asked before the first
 // answers.
-func (q *Call) isHedged() bool { return !q.NoRetry && !q.Exclusive }
+func (q *Call) isHedged() bool { return !q.NoRetry && !q.Exclusive && q.StreamType == "" }
 
 // Required is what the answer to a call must match. The check functions of
 // package client read it.
