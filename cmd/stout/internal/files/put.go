@@ -162,7 +162,9 @@ func (c *putFile) putEphemeral(ctx context.Context, content []byte) error {
 	stat, err := app.CancelOnSignal(ctx, signals, nil, func(ctx context.Context) (stat lockapi.FileStat, err error) {
 		ctx, cancel := c.WithTimeout(ctx)
 		defer cancel()
-		if session, err = c.Client.NewSession(ctx, client.TTL(c.ttl), client.Name(c.name)); err != nil {
+		if session, err = c.Client.NewSession(ctx, client.TTL(c.ttl), client.Name(c.name)); errors.Is(err, client.ErrOutcomeUnknown) {
+			return stat, client.ErrNoMaster // a session without a file may be open; nothing needs a check
+		} else if err != nil {
 			return stat, err
 		}
 		if stat, err = session.Put(ctx, c.path, content, append(c.conditions, client.Ephemeral())...); err != nil {
