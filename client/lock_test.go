@@ -219,6 +219,31 @@ func TestLateGrantIsSwept(t *testing.T) {
 	}
 }
 
+// TestLateRepeatOfALoss: an attempt of a request arrives after the lock, which
+// another attempt got, was lost. The client releases that grant as well.
+func TestLateRepeatOfALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, tc *testCell, c *client.Client) {
+		s := open(t, c)
+		const late = 5 * time.Second
+		var once atomic.Bool
+		tc.delayBy(func(r *http.Request) time.Duration {
+			if r.Method == http.MethodPut && once.CompareAndSwap(false, true) {
+				return late
+			}
+			return 0
+		})
+		h, err := s.TryLock(t.Context(), "/a")
+		must(t, err)
+		tc.ReleaseByForce("/a")
+		wantDone(t, h)
+		wantErr(t, h.Unlock(t.Context()), client.ErrLockLost)
+		time.Sleep(late)
+		wantEqual(t, "late grants", len(tc.held("/a")), 1)
+		time.Sleep(client.LostTime + s.TTL())
+		wantEqual(t, "grants later", len(tc.held("/a")), 0)
+	})
+}
+
 // After a lost answer the client repeats the call with the same handle and gets
 // the same grant.
 func TestLostAnswers(t *testing.T) {

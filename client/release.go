@@ -44,6 +44,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 	}
 	for {
 		if over := a.beginRelease(); over != nil {
+			a.forget()
 			return r.settle(over)
 		}
 		released, err := a.tryRelease(ctx, end)

@@ -111,6 +111,20 @@ func lateGrant(w *world) {
 // lateRepeat: the first request for a lock arrives when the client has got the
 // lock by a second one, and has released it. The client releases it again.
 func lateRepeat(w *world) {
+	w.lateRepeat(func() { w.d.do("unlock", fields{"hold": "h"}) })
+}
+
+// lateRepeatOfALoss: the first request arrives when an operator has released
+// the lock.
+func lateRepeatOfALoss(w *world) {
+	w.lateRepeat(func() {
+		w.forceRelease(w.prefix)
+		w.d.await("lost", "h")
+		w.d.begin("unlock", fields{"hold": "h"}).fails("lock_lost")
+	})
+}
+
+func (w *world) lateRepeat(end func()) {
 	w.begin()
 	w.open(5 * time.Second)
 	acquires := is(http.MethodPut, lockapi.RouteLocks+w.prefix)
@@ -119,7 +133,7 @@ func lateRepeat(w *world) {
 	defer arrive()
 	w.gates.on(once(acquires, &fault{until: late}))
 	w.d.do("try_lock", fields{"session": "s", "as": "h", "path": w.prefix})
-	w.d.do("unlock", fields{"hold": "h"})
+	end()
 	arrive()
 	w.eventually("the late request is granted", func() error {
 		if sent := w.gates.find(acquires); sent[0].status != http.StatusOK {

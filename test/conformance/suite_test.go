@@ -96,6 +96,7 @@ var scenarios = []scenario{
 	{"wait-ends", waitEnds},
 	{"late-grant", lateGrant},
 	{"late-repeat", lateRepeat},
+	{"late-repeat-of-a-loss", lateRepeatOfALoss},
 	{"queue", queue},
 	{"priority", priority},
 	{"killed-master", killedMaster},

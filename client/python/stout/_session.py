@@ -867,6 +867,8 @@ class Session:
                 return self._over
             a = self._known.get(held.handle)
             if not held._repeated and (a is None or a.held is not held):  # resume returned another hold
+                if held._unsettled:
+                    self._expect_orphans()
                 return was_lost or error("lock_lost", "the lock was lost")
             if a is not None:
                 a.leaving = True  # resume fails from now on

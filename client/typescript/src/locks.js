@@ -599,7 +599,10 @@ export class Held {
 				a.session.state; // reads the clock, which may end the hold for a reason of its own
 				a.held?.end(own("unlocked"));
 				if (a.locks.over) throw a.locks.over;
-				if (a.phase === "gone" && !release.abandoned) throw own("lock_lost");
+				if (a.phase === "gone" && !release.abandoned) {
+					a.forget();
+					throw own("lock_lost");
+				}
 				a.phase = "leaving";
 				a.locks.byHandle.set(a.handle, a); // again, after abandon: the session's end cuts the call off
 				const cut = link(until.signal);
