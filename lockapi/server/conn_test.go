@@ -272,7 +272,7 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 // does not end.
 func TestShutdownOfTheDoor(t *testing.T) {
 	n := startMaster(t, nil)
-	door := strings.TrimSuffix(strings.TrimPrefix(startDoor(t, n.server), "http://"), "/v1/")
+	door := doorOf(t, n)
 	entered, release := hold(n)
 	answered := calling(t, "POST", n.url+"/v1/sessions", "")
 	<-entered

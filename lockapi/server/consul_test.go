@@ -31,6 +31,12 @@ func startDoor(t *testing.T, s *server.Server) string {
 	return "http://" + l.Addr().String() + "/v1/"
 }
 
+// doorOf opens the door of a node, and returns its address.
+func doorOf(t *testing.T, n *node) string {
+	t.Helper()
+	return strings.TrimSuffix(strings.TrimPrefix(startDoor(t, n.server), "http://"), "/v1/")
+}
+
 // eachDoor runs a test at the door of a master, and at that of a replica that
 // forwards.
 func eachDoor(t *testing.T, test func(t *testing.T, door string)) {

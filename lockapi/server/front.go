@@ -45,7 +45,7 @@ func (s *Server) newFront(all table, otherwise func(*exchange) error, maxBody fu
 }
 
 func (s *Server) newWire(h http.Handler, maxBody func(*http.Request) int64) *wire.Server {
-	return &wire.Server{
+	w := &wire.Server{
 		Handler:        h,
 		TLS:            s.opts.TLS,
 		HeaderTimeout:  s.opts.HeaderTimeout,
@@ -64,6 +64,8 @@ func (s *Server) newWire(h http.Handler, maxBody func(*http.Request) int64) *wir
 			s.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 		},
 	}
+	s.wires = append(s.wires, w)
+	return w
 }
 
 // guests returns the routes of spare connections: all but probes, metrics and the

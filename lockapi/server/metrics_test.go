@@ -187,6 +187,11 @@ func TestLoad(t *testing.T) {
 	_, _ = fmt.Fprintf(c, "{}%498s", "")
 	receive(t, bufio.NewReader(c)).wantStatus(t, http.StatusCreated)
 	wantSeries(t, m, "stout_http_half_sent_bytes 0", "stout_http_half_sent_cut_total 0", "stout_http_unread_bytes 0", "stout_http_unread_cut_total 0")
+	atDoor := *m
+	atDoor.addr = doorOf(t, m)
+	c = transmit(t, &atDoor, "PUT /v1/kv/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n"+strings.Repeat(" ", 4500))
+	eventually(t, "half a body is at the door", func() bool { return gauge(t, m, "stout_http_half_sent_bytes") > 4500 })
+	must(t, c.Close())
 	dial(t, m)
 	dial(t, m)
 	eventually(t, "one has made way", func() bool { return gauge(t, m, "stout_http_connections_evicted_total") > 0 })

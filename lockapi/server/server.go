@@ -24,6 +24,7 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/gate"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
 	"github.com/stoutlock/stout/lockapi/server/internal/stream"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 // Options configure a Server. Master or Standby is required. A zero duration
@@ -162,6 +163,7 @@ type Server struct {
 	doorBrowsers *browser.Policy
 	api          *front
 	door         *front               // for Consul's clients
+	wires        []*wire.Server       // of both, and of their spare connections
 	calls        *http.Server         // calls of other members
 	served       gate.Capacity        // for calls of other members
 	half         gate.Capacity        // for bytes of their incomplete requests
@@ -262,16 +264,12 @@ func (s *Server) isDraining() bool {
 // error of ctx is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	fronts := []interface {
-		Shutdown(context.Context) error
-		Close() error
-	}{s.api, s.api.spare, s.door, s.door.spare}
-	errs := make([]error, len(fronts))
+	errs := make([]error, len(s.wires))
 	var ended sync.WaitGroup
-	for i, f := range fronts {
+	for i, w := range s.wires {
 		ended.Go(func() {
-			if errs[i] = f.Shutdown(ctx); errs[i] != nil {
-				_ = f.Close()
+			if errs[i] = w.Shutdown(ctx); errs[i] != nil {
+				_ = w.Close()
 			}
 		})
 	}

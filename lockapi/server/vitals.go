@@ -8,6 +8,7 @@ import (
 	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server/internal/peers"
+	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
 // exported is a set of metrics for Prometheus to collect.
@@ -60,6 +61,18 @@ func (s *Server) spared() (spared, dropped uint64) {
 	return spared + more, dropped + also
 }
 
+// kept returns what all connections hold for slow callers.
+func (s *Server) kept() (all wire.Kept) {
+	for _, w := range s.wires {
+		k := w.Kept()
+		all.UnreadBytes += k.UnreadBytes
+		all.UnreadCut += k.UnreadCut
+		all.HalfBytes += k.HalfBytes
+		all.HalfCut += k.HalfCut
+	}
+	return all
+}
+
 // load returns the metrics of the load by callers.
 func (s *Server) load() (set metric.Set) {
 	set.Gauge("stout_watchers", "Calls that wait for events at this replica, including streams.", func() float64 { return float64(s.watching.Count()) })
@@ -71,10 +84,10 @@ func (s *Server) load() (set metric.Set) {
 	set.Counter("stout_http_connections_spared_total", "Connections accepted as spare ones because all others had calls under way: for /livez, /readyz, /metrics and keepalives.",
 		func() uint64 { taken, _ := s.spared(); return taken })
 	set.Counter("stout_http_connections_dropped_total", "Spare connections closed without an answer: all were in use, or other connections replaced them.", func() uint64 { _, dropped := s.spared(); return dropped })
-	set.Gauge("stout_http_unread_bytes", "Bytes of replies that wait for their callers to read them.", func() float64 { return float64(s.api.Kept().UnreadBytes) })
-	set.Counter("stout_http_unread_cut_total", "Replies cut off because unread replies together took too much memory.", func() uint64 { return s.api.Kept().UnreadCut })
-	set.Gauge("stout_http_half_sent_bytes", "Bytes of incomplete requests, and bytes sent during calls under way.", func() float64 { return float64(s.api.Kept().HalfBytes) })
-	set.Counter("stout_http_half_sent_cut_total", "Requests refused, or their connections closed, because incomplete requests together took too much memory.", func() uint64 { return s.api.Kept().HalfCut })
+	set.Gauge("stout_http_unread_bytes", "Bytes of replies that wait for their callers to read them.", func() float64 { return float64(s.kept().UnreadBytes) })
+	set.Counter("stout_http_unread_cut_total", "Replies cut off because unread replies together took too much memory.", func() uint64 { return s.kept().UnreadCut })
+	set.Gauge("stout_http_half_sent_bytes", "Bytes of incomplete requests, and bytes sent during calls under way.", func() float64 { return float64(s.kept().HalfBytes) })
+	set.Counter("stout_http_half_sent_cut_total", "Requests refused, or their connections closed, because incomplete requests together took too much memory.", func() uint64 { return s.kept().HalfCut })
 	set.Gauges("stout_http_forwarded_in_flight", "Calls under way that this replica has forwarded to others (sent) or serves for others (served).", []string{"side"}, func(show metric.Show) {
 		show(float64(s.sent.Count()), "sent")
 		show(float64(s.served.Count()), "served")

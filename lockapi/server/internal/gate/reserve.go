@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"net"
 	"slices"
 	"sync"
@@ -53,13 +52,6 @@ func NewReserve(server *wire.Server) *Reserve {
 	server.Waits, server.Calls, server.Silent = func(net.Conn) {}, p.calls, nil
 	return p
 }
-
-// Shutdown closes the spare connections without a complete request. It waits
-// until the calls on the others have ended, or returns the error of ctx.
-func (p *Reserve) Shutdown(ctx context.Context) error { return p.server.Shutdown(ctx) }
-
-// Close closes all spare connections.
-func (p *Reserve) Close() error { return p.server.Close() }
 
 // admit accepts a connection without a regular place, or closes it. It does not
 // block.
