@@ -244,7 +244,7 @@ func (x *exchange) awaitChange(b *consul.Watch, stale bool) error {
 			}
 		case err != nil:
 			return err
-		case len(found) == 0 && (!time.Now().Before(until) || x.isStopping()):
+		case len(found) == 0 && (!time.Now().Before(until) || x.isDraining()):
 			return nil
 		case len(found) == 0 && !stale:
 			err = x.hasContact()
@@ -259,15 +259,6 @@ func (x *exchange) awaitChange(b *consul.Watch, stale bool) error {
 // queries break with the connection to the leader: a client that only watches its
 // lock would else learn of the loss when its wait is over.
 const contactEvery, mostSilence = 5 * time.Second, 10 * time.Second
-
-func (s *Server) isStopping() bool {
-	select {
-	case <-s.stopping:
-		return true
-	default:
-		return false
-	}
-}
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {

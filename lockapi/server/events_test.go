@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -342,5 +343,33 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		_, over := a.listen(t.Context(), "after=0")
 		a.server.Drain()
 		<-over
+	})
+}
+
+// TestWatchersPauseWhileTheServerStops: the hand-over of mastership may take
+// long. Watchers that come again at once are not answered at once each time.
+func TestWatchersPauseWhileTheServerStops(t *testing.T) {
+	withDoor(t, func(t *testing.T, a *doorAudience) {
+		a.ask("PUT", "kv/a", "1")
+		at := a.index(t, "kv/a")
+		a.server.Drain()
+		for name, watch := range map[string]func(){
+			"a stream": func() {
+				_, over := a.listen(t.Context(), "after=0")
+				<-over
+			},
+			"a poll": func() {
+				q := httptest.NewRequest("GET", fmt.Sprintf("/v1/events?wait_ms=60000&after=%d", at), nil)
+				q.Host = "r1"
+				a.server.Handler().ServeHTTP(httptest.NewRecorder(), q)
+			},
+			"a blocking query": func() { a.ask("GET", fmt.Sprintf("kv/a?wait=1m&index=%d", at), "") },
+		} {
+			began := time.Now()
+			watch()
+			if took := time.Since(began); took == 0 || took > time.Second {
+				t.Errorf("%s took %v", name, took)
+			}
+		}
 	})
 }

@@ -71,6 +71,7 @@ func (w *Watch) Stream(ctx context.Context, out Reply, cell string, fresh bool, 
 	}
 	tick := time.NewTicker(bookmarkEvery)
 	defer tick.Stop()
+	stopping := w.ends()
 	for {
 		if err := s.deliver(); err != nil {
 			return err
@@ -84,7 +85,7 @@ func (w *Watch) Stream(ctx context.Context, out Reply, cell string, fresh bool, 
 			if err := s.bookmark(); err != nil {
 				return err
 			}
-		case <-w.Stopping:
+		case <-stopping:
 			return nil
 		case <-ctx.Done():
 			return nil

@@ -32,6 +32,23 @@ func New(stopping <-chan struct{}, sent func(n float64), mostBytes int) *Shared 
 	return &Shared{Stopping: stopping, Sent: sent, turns: newTurns(max(1, runtime.GOMAXPROCS(0)/2)), bytes: shares{most: mostBytes}}
 }
 
+// restWhileStopping is how long a watch may last that begins while the replica
+// stops. Its caller may come again at once, until the hand-over of mastership
+// has ended.
+const restWhileStopping = 200 * time.Millisecond
+
+// ends returns a channel that is closed when a watch that begins now has to end.
+func (s *Shared) ends() <-chan struct{} {
+	select {
+	case <-s.Stopping:
+		rested := make(chan struct{})
+		time.AfterFunc(restWhileStopping, func() { close(rested) })
+		return rested
+	default:
+		return s.Stopping
+	}
+}
+
 // Events are the events that the caller may see: see master.EventWatch.
 type Events interface {
 	Read(after uint64, limit, bytes int) ([]lockapi.CellEvent, uint64, error)
@@ -54,6 +71,7 @@ type Watch struct {
 // some until a moment or until the replica stops, and then returns none.
 func (w *Watch) Next(ctx context.Context, until time.Time, limit int) ([]lockapi.CellEvent, error) {
 	var over <-chan time.Time
+	stopping := w.ends()
 	for waits := time.Now().Before(until); ; {
 		found, upTo, err := w.Events.Read(w.After, limit, lockapi.PageBytes)
 		if err != nil {
@@ -70,7 +88,7 @@ func (w *Watch) Next(ctx context.Context, until time.Time, limit int) ([]lockapi
 		case <-w.Events.Ready():
 		case <-over:
 			waits = false
-		case <-w.Stopping:
+		case <-stopping:
 			waits = false
 		case <-ctx.Done():
 			return nil, lockapi.Errorf(lockapi.CodeNoMaster, "the caller has disconnected")
