@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +20,27 @@ import (
 
 // patient allows a long search for a master, in tests that find one.
 func patient(o *server.Options) { o.ForwardTimeout = patience }
+
+// TestForwardingKeepsEveryByte: a URL means the same at a replica as at the
+// master, with any byte in its path or its query.
+func TestForwardingKeepsEveryByte(t *testing.T) {
+	master, replica := startPair(t, nil)
+	for c := '!'; c <= 0xff; c++ {
+		for _, target := range []string{"/v1/files?prefix=/a/%sx/", "/v1/files/a%sx"} {
+			target = fmt.Sprintf(target, []byte{byte(c)})
+			var status [2]int
+			var made [2][]string
+			for i, n := range []*node{master, replica} {
+				status[i] = raw(t, n, "DELETE", "DELETE "+target+" HTTP/1.1\r\nHost: localhost\r\n\r\n").status
+				made[i] = master.made()
+				master.forget()
+			}
+			if status[0] != status[1] || !slices.Equal(made[0], made[1]) {
+				t.Errorf("%q: %v, calls %q", target, status, made)
+			}
+		}
+	}
+}
 
 func TestForwardingKeepsTheCall(t *testing.T) {
 	var got struct {

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// URL returns the URL of a route at another member.
+// URL returns the URL of a route at another member. A bare # in the query, which
+// this replica has read as any other byte, begins no fragment.
 func URL(id, path, query string) (*url.URL, error) {
 	decoded, err := url.PathUnescape(path)
-	return &url.URL{Scheme: "http", Host: id, Path: decoded, RawPath: path, RawQuery: query}, err
+	return &url.URL{Scheme: "http", Host: id, Path: decoded, RawPath: path, RawQuery: strings.ReplaceAll(query, "#", "%23")}, err
 }
 
 // maxReplicaBytes bounds a replica's answer about itself.
