@@ -69,6 +69,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	defer l.mu.Unlock()
 	l.revision = file.Revision
 	if errors.Is(err, client.ErrNotFound) {
+		l.token = 0
 		return nil, nil, apierrors.NewNotFound(resource, l.path)
 	}
 	if err != nil {

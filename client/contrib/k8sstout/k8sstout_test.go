@@ -28,6 +28,29 @@ func newLock(t *testing.T, c *client.Client, identity string) *k8sstout.Lock {
 	return l
 }
 
+// TestTokenAfterADeletion: a former leader that finds no record, and creates
+// one, has a higher token than the leaders in between.
+func TestTokenAfterADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ctx := stouttest.New(t, stouttest.Options{}), t.Context()
+		a, b := newLock(t, c.Client(), "a"), newLock(t, c.Client(), "b")
+		for _, l := range []*k8sstout.Lock{a, b, a} {
+			if _, _, err := l.Get(ctx); !apierrors.IsNotFound(err) || l.Token() != 0 {
+				t.Errorf("%s has token %d without a record: %v", l.Identity(), l.Token(), err)
+			}
+			if err := l.Create(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Client().Delete(ctx, l.Describe()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a.Token() <= b.Token() {
+			t.Errorf("token %d after %d", a.Token(), b.Token())
+		}
+	})
+}
+
 // TestRecord follows client-go's own test of LeaseLock: a record is read as it
 // was written, and each refusal has the reason that the election expects.
 func TestRecord(t *testing.T) {
