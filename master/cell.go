@@ -39,10 +39,17 @@ func (m *Master) Cell() lockapi.Cell {
 	return out
 }
 
-// onePerName removes the directories that wait to take a voter's place.
+// onePerName removes the directories that wait to take a voter's place and, of
+// several without a vote, all but the latest.
 func onePerName(all []membership.MemberStatus) []membership.MemberStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(s membership.MemberStatus) bool {
-		return !s.Voter && slices.ContainsFunc(all, func(o membership.MemberStatus) bool { return o.Voter && o.ID == s.ID })
+		latest := s
+		for _, o := range all {
+			if o.ID == s.ID && !latest.Voter {
+				latest = o
+			}
+		}
+		return latest.Directory != s.Directory
 	})
 }
 

@@ -2,6 +2,7 @@ package master
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -402,4 +403,20 @@ func TestEarlyOperationsAreRefused(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOneDirectoryPerName: a view of the cell names no member twice, also while
+// it has two directories. Metrics with the same labels twice would fail.
+func TestOneDirectoryPerName(t *testing.T) {
+	other, a, b := memberStatus("r1", "0", true), memberStatus("r2", "a", false), memberStatus("r2", "b", false)
+	voter := memberStatus("r2", "v", true)
+	for _, c := range []struct{ all, want []membership.MemberStatus }{
+		{[]membership.MemberStatus{other, voter, a}, []membership.MemberStatus{other, voter}},
+		{[]membership.MemberStatus{a, voter, b, other}, []membership.MemberStatus{voter, other}},
+		{[]membership.MemberStatus{a, other, b}, []membership.MemberStatus{other, b}},
+	} {
+		if got := onePerName(c.all); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("of %+v: %+v", c.all, got)
+		}
+	}
 }
