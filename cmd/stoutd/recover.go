@@ -16,6 +16,7 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutd/config"
 	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
 	"github.com/stoutlock/stout/internal/certs"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/peerconn"
 )
@@ -129,7 +130,7 @@ func (r *recovery) recover(ctx context.Context, c *config.Config) (err error) {
 	if err := alone(); err != nil {
 		return err
 	}
-	if err := r.confirm(c, old); err != nil {
+	if err := r.confirm(ctx, c, old); err != nil {
 		return err
 	}
 	// The answer may have come late.
@@ -170,7 +171,7 @@ func (r *recovery) apart(old string) (into string, err error) {
 }
 
 // confirm shows the consequences and asks for confirmation.
-func (r *recovery) confirm(c *config.Config, old *replica.Stopped) error {
+func (r *recovery) confirm(ctx context.Context, c *config.Config, old *replica.Stopped) error {
 	fmt.Fprintf(r.out, `replica %s of cell %s (id %s) has the log up to entry %d, revision %d, of %s
 - later changes are lost, even if they were acknowledged; the last entries may never have been committed
 - the cell is new: sessions and ephemeral files are gone, locks that were held are delayed
@@ -180,7 +181,10 @@ func (r *recovery) confirm(c *config.Config, old *replica.Stopped) error {
 		return nil
 	}
 	fmt.Fprint(r.out, "Continue? Type yes: ")
-	line, _ := bufio.NewReader(r.in).ReadString('\n')
+	line, _ := wait.Get(ctx, func() (string, error) { return bufio.NewReader(r.in).ReadString('\n') })
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w; nothing was changed", context.Cause(ctx))
+	}
 	if strings.TrimSpace(line) != "yes" {
 		return errors.New("not confirmed: nothing was changed (--yes confirms in scripts)")
 	}

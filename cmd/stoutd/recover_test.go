@@ -20,11 +20,10 @@ import (
 // invokeOn runs a command with answer on its standard input.
 func invokeOn(t *testing.T, answer string, args ...string) (code int, said string) {
 	t.Helper()
-	return invokeFrom(t, strings.NewReader(answer), args...)
+	return invokeFrom(t.Context(), strings.NewReader(answer), args...)
 }
 
-func invokeFrom(t *testing.T, in io.Reader, args ...string) (code int, said string) {
-	t.Helper()
+func invokeFrom(ctx context.Context, in io.Reader, args ...string) (code int, said string) {
 	var out bytes.Buffer
 	log := setup.Lines(&out)
 	root := newRoot(log)
@@ -32,7 +31,7 @@ func invokeFrom(t *testing.T, in io.Reader, args ...string) (code int, said stri
 	root.SetIn(in)
 	root.SetOut(&out)
 	root.SetErr(&out)
-	err := root.ExecuteContext(t.Context())
+	err := root.ExecuteContext(ctx)
 	log.Flush(time.Minute)
 	if err != nil {
 		return err.(exitError).code, out.String() + err.Error()
@@ -89,6 +88,19 @@ func TestRecover(t *testing.T) {
 			t.Errorf("answer %q: %v", answer, err)
 		}
 	}
+	// An interrupt at the question, which has no answer yet.
+	ctx, interrupt := context.WithCancel(t.Context())
+	unanswered := readerFunc(func([]byte) (int, error) {
+		interrupt()
+		select {
+		case <-t.Context().Done():
+		case <-time.After(time.Minute):
+		}
+		return 0, io.EOF
+	})
+	if code, said := invokeFrom(ctx, unanswered, recover...); code != exitStart || !strings.Contains(said, "canceled; nothing was changed") {
+		t.Errorf("interrupted: %d: %s", code, said)
+	}
 	hangs, err := net.Listen("tcp", "127.0.0.1:0") // a process stopped by a signal accepts connections, too
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +133,7 @@ func TestRecover(t *testing.T) {
 		}
 		return copy(p, "yes\n"), nil
 	})
-	if code, said := invokeFrom(t, asked, append(recover, "--replica", "r2="+address+",http://127.0.0.1:"+freePort(t))...); code != exitStart || !strings.Contains(said, "replica r2 of this cell may run") {
+	if code, said := invokeFrom(t.Context(), asked, append(recover, "--replica", "r2="+address+",http://127.0.0.1:"+freePort(t))...); code != exitStart || !strings.Contains(said, "replica r2 of this cell may run") {
 		t.Errorf("a replica started meanwhile: %d: %s", code, said)
 	}
 	late.Close()
