@@ -174,6 +174,9 @@ func TestFindings(t *testing.T) {
 		}, "answers: warn", "permission_denied"},
 		{"a slow answer", func(_ *Seen, r *Server) { r.Took = slowAnswer }, "latency: warn", "250ms"},
 		{"no tls there", func(_ *Seen, r *Server) { r.TLS = &Handshake{Err: errors.New("not a TLS handshake")} }, "tls: bad", "not a TLS handshake"},
+		{"one that hangs before its certificate", func(_ *Seen, r *Server) {
+			r.Err, r.Replica, r.TLS = ask.ErrNoAnswer, nil, &Handshake{Err: ask.ErrNoAnswer}
+		}, "answers: bad", "no answer in time"},
 		{"another CA", func(_ *Seen, r *Server) { r.TLS.Distrust = x509.UnknownAuthorityError{} }, "tls: bad", "a CA that is not trusted here"},
 		{"another name", func(_ *Seen, r *Server) {
 			r.TLS.Distrust = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"db.local"}}, Host: "10.0.0.1"}

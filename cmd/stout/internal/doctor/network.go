@@ -97,13 +97,18 @@ func answers(s *Seen, g *gathered) {
 		switch {
 		case at.Err == nil && at.Replica != nil:
 			g.ok("%s is %s", at.URL, cmp.Or(at.Replica.ID, "nameless"))
-		case at.Proxy == "" && !at.connects(), at.TLS != nil && (at.TLS.Err != nil || at.TLS.Distrust != nil):
+		case at.Proxy == "" && !at.connects(), at.TLS.fails():
 		case ask.IsDenial(at.Err):
 			g.add(Warn, "Use a credential with the right to observe the cell: --token-file FILE, or --cert and --key.", "%s refuses this caller: %s", at.URL, refused.Code)
 		default:
 			g.add(Bad, "The server accepts connections but does not answer: the process hangs, the machine is overloaded, or it is not stoutd. Check its log.", "%s: %v", at.URL, at.Err)
 		}
 	}
+}
+
+// fails reports whether the check of handshakes explains why there is no answer.
+func (h *Handshake) fails() bool {
+	return h != nil && (h.Distrust != nil || h.Err != nil && !errors.Is(h.Err, ask.ErrNoAnswer))
 }
 
 func latency(s *Seen, g *gathered) {
@@ -219,6 +224,7 @@ func handshakes(s *Seen, g *gathered) {
 	for _, at := range s.Servers {
 		switch h := at.TLS; {
 		case h == nil:
+		case errors.Is(h.Err, ask.ErrNoAnswer): // see answers
 		case h.Err != nil:
 			g.add(Bad, "Check the scheme of the URL, and that stoutd has a certificate (api-cert). Use http:// for a port without TLS.", "%s: TLS handshake failed: %v", at.URL, h.Err)
 		case h.Distrust != nil:
