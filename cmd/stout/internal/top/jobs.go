@@ -166,10 +166,10 @@ func (m *Model) readMembers() reader {
 }
 
 // readDetail reads the open subject: each second, or for a file after an event
-// about it. A pause does not end that.
+// about it or a reading that is outdated. A pause does not end that.
 func (m *Model) readDetail() reader {
 	of, width, stale, source := m.detail, m.width, m.stale(), m.source
-	if of.Kind == "" || !m.unread && (of.Kind == File || m.paused) {
+	if of.Kind == "" || !m.unread && (m.paused || of.Kind == File && !m.read.outdated(stale)) {
 		return nil
 	}
 	m.unread = false
@@ -182,6 +182,12 @@ func (m *Model) readDetail() reader {
 			}
 		}
 	}
+}
+
+// outdated reports whether an open file must be read again without an event: after
+// a failure, or when there is a master again. A refusal is not repeated.
+func (r *reading) outdated(stale bool) bool {
+	return r.stale && !stale || r.err != nil && !r.err.Denied
 }
 
 // occurred is what happened in the cell.

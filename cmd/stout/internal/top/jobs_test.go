@@ -97,6 +97,7 @@ func (s *cellServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type source struct {
 	look   func() (Look, error)
 	broken error
+	unread error // of Read
 }
 
 func (s *source) Members(context.Context, int, bool) (Members, error) {
@@ -110,11 +111,11 @@ func (s *source) Look(context.Context, int) (Look, error) {
 	return Look{Cell: theCell(3, "r1")}, nil
 }
 
-func (*source) Read(_ context.Context, of Subject, _ int, _ bool) (string, error) {
+func (s *source) Read(_ context.Context, of Subject, _ int, _ bool) (string, error) {
 	if of.Kind == Session {
 		return "", client.ErrSessionNotFound
 	}
-	return "all of " + of.Name, nil
+	return "all of " + of.Name, s.unread
 }
 
 func (*source) Describe(err error) *Trouble {
@@ -224,6 +225,44 @@ func TestReadsDetail(t *testing.T) {
 	m.happened(m.clock, lockapi.CellEvent{Type: lockapi.EventFileChanged, Path: "/f"})
 	if pass(1); m.read.at == at {
 		t.Error("it was not read after an event")
+	}
+}
+
+// An open file is read again after a failure, after missed events, and when there
+// is a master again. A refusal is not repeated: it is a line in the audit log.
+func TestReadsFileAgain(t *testing.T) {
+	src := new(source)
+	_, m, pass := readingModel(t, src)
+	src.unread = errors.New("no answer")
+	m.closely(Subject{File, "/f"})
+	if pass(1); m.read.err == nil {
+		t.Error("the failure is not shown")
+	}
+	src.unread = nil
+	if pass(2); m.read.err != nil {
+		t.Error("it was not read after a failure")
+	}
+	at := m.read.at
+	m.miss(m.clock)
+	if pass(2); m.read.at == at {
+		t.Error("it was not read after missed events")
+	}
+	src.look = func() (Look, error) { return Look{Cell: lockapi.Cell{Cell: "prod"}}, nil }
+	pass(2)
+	m.closely(Subject{File, "/g"})
+	if pass(2); !m.read.stale {
+		t.Error("it was read without a master")
+	}
+	src.look = nil
+	if pass(3); m.read.stale {
+		t.Error("it was not read when there was a master again")
+	}
+	src.unread = client.ErrPermissionDenied
+	m.closely(Subject{File, "/h"})
+	pass(1)
+	at = m.read.at
+	if pass(3); m.read.at != at {
+		t.Error("a refused reading was repeated")
 	}
 }
 

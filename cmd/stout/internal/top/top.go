@@ -204,7 +204,7 @@ func (m *Model) resume() {
 
 // miss records lost events: everything must be read again.
 func (m *Model) miss(at time.Time) {
-	m.missed++
+	m.missed, m.unread = m.missed+1, true
 	m.note(at, "Some changes were missed, because the replicas no longer keep them. Reading everything again.")
 }
 
