@@ -10,10 +10,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
 
-	"github.com/stoutlock/stout/cmd/stoutd/config"
+	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica/membership"
 )
@@ -25,15 +24,26 @@ func (r *Replica) joining() func(context.Context) ([]membership.Member, error) {
 	if len(c.Join) == 0 {
 		return nil
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: joinTLS(c), DisableKeepAlives: true}}
-	return func(ctx context.Context) ([]membership.Member, error) { return askToJoin(ctx, client, c.Cell, c.Join) }
+	return func(ctx context.Context) ([]membership.Member, error) {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: r.security.joinTLS(), DisableKeepAlives: true}}
+		return askToJoin(ctx, client, c.Cell, c.Join)
+	}
 }
 
 // joinTLS trusts the system's CAs, the CA of the replicas' own connections and the CA
-// of the API's clients. The replies have addresses only: the connections between
-// replicas verify that a member answers there.
-func joinTLS(c *config.Config) *tls.Config {
-	return &tls.Config{RootCAs: trusted(c.RaftCA, c.APIClientCA), MinVersion: tls.VersionTLS12}
+// of the API's clients, as they are in force. The replies have addresses only: the
+// connections between replicas verify that a member answers there.
+func (s security) joinTLS() *tls.Config {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	s.each(func(_ string, source *certs.Source) {
+		for _, ca := range source.Set().CAs {
+			pool.AddCert(ca)
+		}
+	})
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
 // askToJoin calls all URLs at the same time, and returns the first list of members.
@@ -108,21 +118,3 @@ const (
 	joinTimeout  = time.Second
 	maxJoinBytes = 64 << 10
 )
-
-// trusted returns the system's CAs and the CAs of the named files. It ignores faults
-// of a file: the first other use of the file reports them.
-func trusted(files ...string) *x509.CertPool {
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	for _, name := range files {
-		if name == "" {
-			continue
-		}
-		if content, err := os.ReadFile(name); err == nil {
-			pool.AppendCertsFromPEM(content)
-		}
-	}
-	return pool
-}
