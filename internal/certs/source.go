@@ -205,14 +205,15 @@ func (s *Source) look() (taken bool, refused error) {
 	return false, err
 }
 
-// alive refuses a new certificate that is not valid now, as long as the present
-// one is valid.
+// alive refuses a new certificate that is not valid now, and CAs that have all
+// expired, as long as the present ones are valid.
 func (s *Source) alive(set *Set) error {
-	if set.Certificate == nil {
-		return nil
-	}
 	now := time.Now()
-	if certificate, _ := s.Ends(); now.After(certificate) {
+	certificate, cas := s.Ends()
+	if _, ends := set.ends(); set.CAs != nil && now.After(ends) && !now.After(cas) {
+		return fmt.Errorf("all CAs in the new %s have expired, the last at %s", s.files.CA, ends.UTC().Format(time.RFC3339))
+	}
+	if set.Certificate == nil || now.After(certificate) {
 		return nil
 	}
 	switch leaf := set.Certificate.Leaf; {

@@ -212,6 +212,25 @@ func TestCertificatesThatHaveEnded(t *testing.T) {
 	})
 }
 
+// CAs that have all expired do not replace one that is valid.
+func TestCAsThatHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := order(t, r1)
+		w := watch(t, Files{CA: filepath.Join(dir, "ca.pem")}, nil)
+		ended, err := NewAuthority("ended", time.Now().Add(-time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := CertificatePEM(ended.Certificate)
+		if err := os.WriteFile(filepath.Join(dir, "ca.pem"), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wantMessages(t, "with an ended CA", w.after(time.Minute), "refused: all CAs in the new "+dir)
+		put(t, dir, order(t, r1), "ca.pem")
+		wantMessages(t, "with a valid one", w.after(time.Minute), "taken")
+	})
+}
+
 // Certificates that expire soon are reported at the start, and then daily.
 func TestEndsAreToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
