@@ -9,6 +9,7 @@ import (
 )
 
 func main() {
+	raiseTimerSlack() // before a signal could be lost by it
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal restore the default action, so that a second one ends
 	// the process at once.
