@@ -85,13 +85,17 @@ type Attempt struct {
 	Detail  string           `json:"detail,omitempty"` // of an error
 }
 
-// Token is the granted token, or the one that a release or a sequencer named.
 func (a *Attempt) who() string { return pair(a.Session, a.Handle) }
 
 func pair(session, handle string) string { return session + "/" + handle }
 
 // waits reports whether an acquire may have a queue position.
 func (a *Attempt) waits() bool { return a.Kind == Acquire && (a.WaitMS > 0 || a.Queue) }
+
+// reads reports whether a call changes nothing.
+func (a *Attempt) reads() bool {
+	return a.Kind == Read || a.Kind == Sequencer || a.Kind == Get || a.Kind == List || a.Kind == KeyRead
+}
 
 // String returns one line for a person to read.
 func (a *Attempt) String() string {

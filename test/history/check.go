@@ -64,20 +64,20 @@ func Check(record []Attempt, patience time.Duration) *Verdict {
 	var parts []part
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		v.Problems = append(v.Problems, outOfOrder(paths[path])...)
-		parts = append(parts, part{path, "one lock", model, func(unseen bool) []porcupine.Operation {
+		parts = append(parts, part{path, "one lock", modelOf(&lock{}), func(unseen bool) []porcupine.Operation {
 			return operations(paths[path], sessions, unseen)
 		}})
 	}
 	v.Paths = len(parts)
 	for _, g := range groups(attempts) {
 		v.Groups++
-		parts = append(parts, part{g.name, "one cell's files", fileModel, func(unseen bool) []porcupine.Operation {
+		parts = append(parts, part{g.name, "one cell's files", modelOf(&group{of: g}), func(unseen bool) []porcupine.Operation {
 			return fileOperations(g, sessions, unseen)
 		}})
 	}
 	for _, dir := range slices.Sorted(maps.Keys(keys)) {
 		v.Keys++
-		parts = append(parts, part{dir, "the keys of one cell", keyModel, func(unseen bool) []porcupine.Operation {
+		parts = append(parts, part{dir, "the keys of one cell", modelOf(&shelf{lives: sessions}), func(unseen bool) []porcupine.Operation {
 			return keyOperations(keys[dir], sessions, unseen)
 		}})
 	}
@@ -124,12 +124,6 @@ func (v *Verdict) checkParts(parts []part, patience time.Duration) {
 	running.Wait()
 }
 
-// input is a step of a model.
-type input interface {
-	fmt.Stringer
-	optional() bool // it may have happened, or not
-}
-
 // stuck reports how far the model can follow a record, and what it cannot
 // explain there: of the missing steps, the one that ended first.
 func stuck(model porcupine.Model, ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
@@ -149,7 +143,7 @@ func stuck(model porcupine.Model, ops []porcupine.Operation, info porcupine.Line
 	}
 	var first *porcupine.Operation
 	for i := range ops {
-		if op := &ops[i]; !done[op.Input] && !op.Input.(input).optional() && (first == nil || op.Return < first.Return) {
+		if op := &ops[i]; !done[op.Input] && !op.Input.(*step).maybe && (first == nil || op.Return < first.Return) {
 			first = op
 		}
 	}
@@ -157,7 +151,7 @@ func stuck(model porcupine.Model, ops []porcupine.Operation, info porcupine.Line
 		return "it may be correct"
 	}
 	return fmt.Sprintf("after %d of %d steps the state is %q, and %q (%.6f–%.6f) does not fit", len(longest), len(ops),
-		model.DescribeState(state), first.Input.(input), seconds(first.Call), seconds(first.Return))
+		model.DescribeState(state), first.Input.(*step), seconds(first.Call), seconds(first.Return))
 }
 
 // WritePictures writes porcupine's picture of each path with a wrong record, as

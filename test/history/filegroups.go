@@ -12,7 +12,8 @@ import (
 type groupOf struct {
 	name     string // the first of the paths
 	attempts []*Attempt
-	locks    map[string]bool
+	locks    map[string]bool // grants of other locks are not in the state
+	seen     map[string]*seenFile
 }
 
 // groups partitions the calls about files so that the groups are independent. A
@@ -81,6 +82,9 @@ func groups(attempts []*Attempt) []*groupOf {
 				all[name].locks[path] = true
 			}
 		}
+	}
+	for _, g := range all {
+		g.seen = sightings(g.attempts)
 	}
 	return slices.SortedFunc(maps.Values(all), func(x, y *groupOf) int { return cmp.Compare(x.name, y.name) })
 }

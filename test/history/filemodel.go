@@ -5,41 +5,18 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"github.com/anishathalye/porcupine"
-
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// fileStepKind is a kind of step of a group of files and locks.
-type fileStepKind int
-
-const (
-	callMade       fileStepKind = iota // a call was made, with the outcome of its attempt
-	sessionMissing                     // a call finds that a session has ended
-	sessionEnded                       // a session ends
-	recordOver                         // the record ends: possible effects that have not happened never will
-)
-
-// fileStep is one step, as porcupine's input.
-type fileStep struct {
-	kind    fileStepKind
-	unsure  bool // it may have happened, or not
-	session string
-	attempt *Attempt
-	locks   map[string]bool              // the group's; grants of other locks are not in the state
-	seen    map[string]*lockapi.FileStat // by checksum of the content: files in any answer
-}
-
-func (s *fileStep) optional() bool { return s.unsure }
-
-// group is the state of the model: files, and the locks that transactions take
-// beside them. Values are immutable.
+// group is the state of a group of files, of the locks that transactions take
+// beside them, and of the sessions involved. Every change has a higher revision
+// than all earlier ones.
 type group struct {
 	files []file   // sorted by path
 	holds []grip   // sorted by path and holder
 	ended []string // sessions
 	last  uint64   // later changes have no lower revision
-	over  bool     // the record has ended
+	of    *groupOf
 }
 
 // file is a file in the model. If no answer showed the write, the revision and
@@ -70,62 +47,19 @@ func (h *grip) mode() lockapi.Mode {
 	return lockapi.Exclusive
 }
 
-// fileModel models a group of files and locks, and the sessions involved. Every
-// change has a higher revision than all earlier ones.
-var fileModel = porcupine.Model{
-	Init: func() any { return &group{} },
-	Step: func(state, in, _ any) (bool, any) {
-		next := state.(*group).step(in.(*fileStep))
-		if next == nil {
-			return false, state
-		}
-		return true, next
-	},
-	Equal:             func(a, b any) bool { return a.(*group).equal(b.(*group)) },
-	Hash:              func(s any) uint64 { return s.(*group).hash() },
-	DescribeOperation: func(in, _ any) string { return in.(*fileStep).String() },
-	DescribeState:     func(s any) string { return s.(*group).String() },
-}
-
-// step returns the group after s, or nil if s cannot happen. As with locks, an
-// uncertain step happens where it changes something, or after the record.
-func (g *group) step(s *fileStep) *group {
-	switch {
-	case s.kind == recordOver:
-		n := *g
-		n.over = true
-		return &n
-	case !s.unsure:
-		return g.certain(s)
-	case g.over:
-		return g
-	}
-	next := g.certain(s)
-	if next == nil || next.equal(g) {
-		return nil
-	}
-	return next
-}
-
-// certain returns the group after s, which has happened.
-func (g *group) certain(s *fileStep) *group {
-	gone := contains(g.ended, s.session)
-	switch s.kind {
-	case sessionMissing:
-		if !gone {
+func (g *group) certain(s *step) *group {
+	switch ended := contains(g.ended, s.session); {
+	case s.kind == gone:
+		return where(g, ended)
+	case s.kind == called:
+		if ended && s.session != "" {
 			return nil
 		}
+		return g.call(s.attempt)
+	case ended:
 		return g
-	case sessionEnded:
-		if gone {
-			return g
-		}
-		return g.end(s.session)
 	}
-	if gone && s.session != "" {
-		return nil
-	}
-	return g.call(s)
+	return g.end(s.session)
 }
 
 // end ends a session with its holds and its ephemeral files.
@@ -138,21 +72,21 @@ func (g *group) end(session string) *group {
 }
 
 // call returns the group after a call with the outcome of its attempt.
-func (g *group) call(s *fileStep) *group {
-	c := s.attempt.Files
-	guarded := g.holdsGuards(s)
-	if s.attempt.Outcome == NotHeld {
-		return g.where(guarded != yes)
+func (g *group) call(a *Attempt) *group {
+	c := a.Files
+	guarded := g.holdsGuards(c)
+	if a.Outcome == NotHeld {
+		return where(g, guarded != yes)
 	}
 	if guarded == no {
 		return nil
 	}
-	t := &branchRun{group: *g, step: s}
+	t := &branchRun{group: *g, attempt: a}
 	t.files, t.holds = slices.Clone(g.files), slices.Clone(g.holds)
-	succeeded := g.succeeds(s)
+	succeeded := g.succeeds(c)
 	failed := t.branch(succeeded)
-	if s.attempt.Outcome == Refused {
-		return g.where(failed >= 0 && failed == c.Operation && g.isCurrent(c, &c.branch(succeeded)[failed]))
+	if a.Outcome == Refused {
+		return where(g, failed >= 0 && failed == c.Operation && g.isCurrent(c, &c.branch(succeeded)[failed]))
 	}
 	if c.Below != "" {
 		t.below()
@@ -169,13 +103,6 @@ func (g *group) call(s *fileStep) *group {
 	return &t.group
 }
 
-func (g *group) where(ok bool) *group {
-	if !ok {
-		return nil
-	}
-	return g
-}
-
 // answer is the answer to a question that the group's state may not decide.
 type answer int
 
@@ -186,11 +113,11 @@ const (
 )
 
 // holdsGuards reports whether the guards of a call are held.
-func (g *group) holdsGuards(s *fileStep) answer {
+func (g *group) holdsGuards(c *FileCall) answer {
 	all := yes
-	for _, guard := range s.attempt.Files.Guards {
+	for _, guard := range c.Guards {
 		switch {
-		case !s.locks[lockOf(guard)]:
+		case !g.of.locks[lockOf(guard)]:
 			all = either
 		case !g.held(guard):
 			return no
@@ -205,8 +132,8 @@ func (g *group) held(sequencer string) bool {
 }
 
 // succeeds reports whether the conditions of a transaction hold.
-func (g *group) succeeds(s *fileStep) bool {
-	return !slices.ContainsFunc(s.attempt.Files.If, func(c lockapi.Condition) bool {
+func (g *group) succeeds(call *FileCall) bool {
+	return !slices.ContainsFunc(call.If, func(c lockapi.Condition) bool {
 		at, found := g.find(c.File)
 		switch {
 		case c.Revision != nil:
@@ -255,7 +182,7 @@ func (g *group) holdersOf(path string) []grip {
 }
 
 func (g *group) equal(o *group) bool {
-	return g == o || g.last == o.last && g.over == o.over && slices.Equal(g.files, o.files) && slices.Equal(g.holds, o.holds) && slices.Equal(g.ended, o.ended)
+	return g.last == o.last && slices.Equal(g.files, o.files) && slices.Equal(g.holds, o.holds) && slices.Equal(g.ended, o.ended)
 }
 
 func (g *group) hash() uint64 {

@@ -15,14 +15,14 @@ func compare(a, b string) int { return cmp.Compare(a, b) }
 // change it.
 type branchRun struct {
 	group
-	step  *fileStep
-	wrong bool // a result differs from the model's
+	attempt *Attempt
+	wrong   bool // a result differs from the model's
 }
 
 // branch executes the operations of a branch. failed is the index of the first
 // operation that fails, or -1.
 func (t *branchRun) branch(succeeded bool) (failed int) {
-	c := t.step.attempt.Files
+	c := t.attempt.Files
 	ops := c.branch(succeeded)
 	if c.Result != nil && (c.Result.Succeeded != succeeded || len(c.Result.Results) != len(ops)) {
 		t.wrong = true
@@ -42,7 +42,7 @@ func (t *branchRun) branch(succeeded bool) (failed int) {
 
 // operation executes one operation and reports whether that is possible.
 func (t *branchRun) operation(op *lockapi.Operation, result *lockapi.OperationResult) bool {
-	c := t.step.attempt.Files
+	c := t.attempt.Files
 	at, found := t.find(pathOf(op))
 	if c.Match > 0 && (!found || t.files[at].revision != c.Match) || (c.Absent || op.Create != nil) && found {
 		return false
@@ -52,7 +52,7 @@ func (t *branchRun) operation(op *lockapi.Operation, result *lockapi.OperationRe
 		t.expect(result, func() bool {
 			return (result.File != nil) == found && (!found || t.files[at].is(&result.File.FileStat))
 		})
-		if t.step.attempt.Kind == Get {
+		if t.attempt.Kind == Get {
 			t.expect(result, func() bool { return c.Result.Revision >= t.last })
 		}
 	case op.Delete != nil:
@@ -75,7 +75,7 @@ func (t *branchRun) operation(op *lockapi.Operation, result *lockapi.OperationRe
 
 // below lists or deletes all files below a directory at one moment.
 func (t *branchRun) below() {
-	a := t.step.attempt
+	a := t.attempt
 	from, _ := t.find(a.Files.Below)
 	to := from
 	for to < len(t.files) && strings.HasPrefix(t.files[to].path, a.Files.Below) {
@@ -111,7 +111,10 @@ func (t *branchRun) change(revision uint64) {
 // unknown.
 func (t *branchRun) write(op *lockapi.Operation, result *lockapi.OperationResult) {
 	w := writes(op)
-	stat := t.step.seen[sumOf(w)]
+	var stat *lockapi.FileStat
+	if seen := t.of.seen[sumOf(w)]; seen != nil {
+		stat = seen.stat
+	}
 	if result != nil {
 		if result.File == nil {
 			t.wrong = true
@@ -140,7 +143,7 @@ func (t *branchRun) write(op *lockapi.Operation, result *lockapi.OperationResult
 	}
 	if w.Ephemeral != nil {
 		if next.session = ""; *w.Ephemeral {
-			next.session = t.step.session
+			next.session = t.attempt.Session
 		}
 	}
 	t.files = slices.Insert(t.files, at, next)
@@ -152,7 +155,7 @@ func (t *branchRun) write(op *lockapi.Operation, result *lockapi.OperationResult
 
 // acquire takes a lock, or finds that the pair holds it.
 func (t *branchRun) acquire(op *lockapi.AcquireOperation, result *lockapi.OperationResult) bool {
-	h := grip{path: op.Path, session: t.step.session, handle: op.Handle, shared: op.Mode == lockapi.Shared}
+	h := grip{path: op.Path, session: t.attempt.Session, handle: op.Handle, shared: op.Mode == lockapi.Shared}
 	at, held := t.hold(&h)
 	if held && t.holds[at].shared != h.shared {
 		return false
@@ -182,7 +185,7 @@ func (t *branchRun) setToken(at int, token uint64) {
 
 // release releases a lock.
 func (t *branchRun) release(op *lockapi.ReleaseOperation, result *lockapi.OperationResult) {
-	at, held := t.hold(&grip{path: op.Path, session: t.step.session, handle: op.Handle})
+	at, held := t.hold(&grip{path: op.Path, session: t.attempt.Session, handle: op.Handle})
 	own := held && (op.Token == 0 || op.Token == t.holds[at].token)
 	t.expect(result, func() bool { return result.Released != nil && result.Released.Released == own })
 	if own {

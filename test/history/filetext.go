@@ -5,22 +5,9 @@ import (
 	"strings"
 )
 
-// String describes a step in porcupine's picture.
-func (s *fileStep) String() string {
-	switch s.kind {
-	case sessionMissing:
-		return "session gone " + short(s.session)
-	case sessionEnded:
-		return "session ended " + short(s.session)
-	case recordOver:
-		return "the end"
-	}
-	text := s.attempt.String()
-	_, text, _ = strings.Cut(text, " ")
-	if s.unsure {
-		text += "?"
-	}
-	for op, r := range s.attempt.Files.executed() {
+// results describes the results of a call, for porcupine's picture.
+func (a *Attempt) results() (text string) {
+	for op, r := range a.Files.executed() {
 		switch {
 		case r.File != nil:
 			text += fmt.Sprintf("; %s r%d i%d g%d %s", r.File.Path, r.File.Revision, r.File.Instance, r.File.Generation, short(r.File.SHA256))
@@ -34,13 +21,13 @@ func (s *fileStep) String() string {
 			text += "; no " + op.Get.Path
 		}
 	}
-	for _, f := range s.attempt.Files.Listed {
+	for _, f := range a.Files.Listed {
 		text += fmt.Sprintf("; %s r%d", f.Path, f.Revision)
 	}
-	if s.attempt.Kind == DeleteBelow {
-		text += fmt.Sprintf("; deleted %d", s.attempt.Files.Deleted)
+	if a.Kind == DeleteBelow {
+		text += fmt.Sprintf("; deleted %d", a.Files.Deleted)
 	}
-	if r := s.attempt.Files.Result; r != nil {
+	if r := a.Files.Result; r != nil {
 		text += fmt.Sprintf("; %v as of r%d", r.Succeeded, r.Revision)
 	}
 	return text

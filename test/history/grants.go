@@ -11,7 +11,7 @@ import (
 // before that, because of one of the pair's attempts that were or may have been
 // granted. Each attempt of unknown outcome may cause one more grant that no
 // answer showed.
-func (b *builder) grants(who string, c *pairRecord) {
+func (b *lockBuilder) grants(who string, c *pairRecord) {
 	s := step{kind: grant, session: c.session, who: who, mode: c.mode, limit: c.limit, delay: c.delayMS > 0}
 	causes := slices.Concat(c.granted, c.open)
 	slices.SortFunc(causes, func(x, y *Attempt) int { return cmp.Compare(x.Call, y.Call) })
@@ -44,7 +44,7 @@ func (b *builder) grants(who string, c *pairRecord) {
 // lostReleases adds the steps of releases of unknown outcome. For each token it
 // adds at most as many as there are holds to lose. It takes the earliest ones,
 // which can stand in for any of them.
-func (b *builder) lostReleases(who string, c *pairRecord, most int) {
+func (b *lockBuilder) lostReleases(who string, c *pairRecord, most int) {
 	count := map[uint64]int{}
 	for _, a := range c.lost {
 		if count[a.Token]++; count[a.Token] <= most {
@@ -61,7 +61,7 @@ func (c *pairRecord) mayBeRevoked() bool {
 
 // unseenGrants adds the steps of grants that no answer showed, as s, and counts
 // them. A queue position that became the answered grant is done with.
-func (b *builder) unseenGrants(c *pairRecord, s step) (n int) {
+func (b *lockBuilder) unseenGrants(c *pairRecord, s step) (n int) {
 	placed := len(c.granted) > 0
 	for _, a := range c.open {
 		if s.queued = a.Outcome == Queued; s.queued && placed {

@@ -6,55 +6,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/anishathalye/porcupine"
-
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// keyStepKind is a kind of step of a directory of keys.
-type keyStepKind int
-
-const (
-	keyCalled    keyStepKind = iota // a call was made, with the outcome of its attempt
-	keyGone                         // a call finds that a session has ended
-	keyClosed                       // a session ends, without lock-delays
-	keyExpired                      // a session ends, and lock-delays begin
-	keyDelayOver                    // the lock-delay of a session at a key is over
-	keyOver                         // the record ends
-)
-
-// keyStep is one step, as porcupine's input.
-type keyStep struct {
-	kind     keyStepKind
-	unsure   bool // it may have happened, or not
-	session  string
-	path     string // of a lock-delay
-	attempt  *Attempt
-	sessions map[string]*life
-}
-
-func (s *keyStep) optional() bool { return s.unsure }
-
-func (s *keyStep) String() string {
-	text := [...]string{"", "session gone", "session closed", "session expired", "lock-delay over", "the end"}[s.kind]
-	if s.attempt != nil {
-		text = s.attempt.String()
-	}
-	if s.unsure {
-		text += "?"
-	}
-	return strings.TrimSpace(text + " " + s.path + " " + short(s.session))
-}
-
-// shelf is the state of the model: the keys of a directory, and the locks at
-// their paths. Values are immutable.
+// shelf is the state of the keys of a directory, the locks at their paths, and
+// the sessions involved. The API's calls about these files and locks are a part
+// of it.
 type shelf struct {
 	keys    []storedKey // sorted by path
 	holds   []keyHold   // sorted by path
 	delayed []string    // paths and sessions
 	ended   []string    // sessions
 	last    uint64      // later changes have a higher revision
-	over    bool        // the record has ended
+	lives   map[string]*life
 }
 
 // storedKey is a key in the model.
@@ -101,86 +65,41 @@ type keyHold struct {
 	door                  bool
 }
 
-// keyModel models a directory of keys, their locks, and the sessions involved.
-// The API's calls about the files and locks at the same paths are a part of it.
-var keyModel = porcupine.Model{
-	Init: func() any { return &shelf{} },
-	Step: func(state, in, _ any) (bool, any) {
-		next := state.(*shelf).step(in.(*keyStep))
-		if next == nil {
-			return false, state
-		}
-		return true, next
-	},
-	Equal:             func(a, b any) bool { return a.(*shelf).equal(b.(*shelf)) },
-	Hash:              func(s any) uint64 { return s.(*shelf).hash() },
-	DescribeOperation: func(in, _ any) string { return in.(*keyStep).String() },
-	DescribeState:     func(s any) string { return s.(*shelf).String() },
-}
-
-// step returns the shelf after s, or nil if s cannot happen. As with locks, an
-// uncertain step happens where it changes something, or after the record.
-func (d *shelf) step(s *keyStep) *shelf {
-	switch {
-	case s.kind == keyOver:
-		n := *d
-		n.over = true
-		return &n
-	case !s.unsure:
-		return d.certain(s)
-	case d.over:
-		return d
-	}
-	next := d.certain(s)
-	if next == nil || next.equal(d) {
-		return nil
-	}
-	return next
-}
-
-// certain returns the shelf after s, which has happened.
-func (d *shelf) certain(s *keyStep) *shelf {
+func (d *shelf) certain(s *step) *shelf {
 	n := *d
 	n.keys, n.holds = slices.Clone(d.keys), slices.Clone(d.holds)
-	gone := contains(d.ended, s.session)
-	switch s.kind {
-	case keyGone:
-		if !gone {
-			return nil
-		}
+	switch ended := contains(d.ended, s.session); {
+	case s.kind == gone:
+		return where(d, ended)
+	case s.kind == delayOver:
+		n.delayed = without(d.delayed, s.who)
+	case s.kind == called:
+		t := &keyRun{shelf: n, attempt: s.attempt}
+		ok := t.call()
+		return where(&t.shelf, ok)
+	case ended:
 		return d
-	case keyDelayOver:
-		n.delayed = without(d.delayed, s.path+" "+s.session)
-	case keyClosed, keyExpired:
-		if gone {
-			return d
-		}
-		n.end(s)
 	default:
-		t := &keyRun{shelf: n, step: s}
-		if !t.call() {
-			return nil
-		}
-		return &t.shelf
+		n.end(s.session, s.kind == expiry)
 	}
 	return &n
 }
 
 // end ends a session and its holds. That changes or deletes the keys that the
 // door had locked.
-func (d *shelf) end(s *keyStep) {
-	d.ended = with(d.ended, s.session)
-	of := s.sessions[s.session]
+func (d *shelf) end(session string, expired bool) {
+	d.ended = with(d.ended, session)
+	of := d.lives[session]
 	for _, h := range slices.Clone(d.holds) {
-		if h.session != s.session {
+		if h.session != session {
 			continue
 		}
 		d.release(h.path)
 		if !h.door {
 			continue
 		}
-		if s.kind == keyExpired && of.delayMS > 0 {
-			d.delayed = with(d.delayed, h.path+" "+s.session)
+		if expired && of.delayMS > 0 {
+			d.delayed = with(d.delayed, h.path+" "+session)
 		}
 		at, found := d.find(h.path)
 		switch {
@@ -261,7 +180,7 @@ func (d *shelf) dates(at int, create, modify uint64) bool {
 }
 
 func (d *shelf) equal(o *shelf) bool {
-	return d == o || d.last == o.last && d.over == o.over && slices.Equal(d.keys, o.keys) && slices.Equal(d.holds, o.holds) &&
+	return d.last == o.last && slices.Equal(d.keys, o.keys) && slices.Equal(d.holds, o.holds) &&
 		slices.Equal(d.ended, o.ended) && slices.Equal(d.delayed, o.delayed)
 }
 

@@ -11,14 +11,14 @@ import (
 // change it.
 type keyRun struct {
 	shelf
-	step *keyStep
-	left []lockapi.Key // of the answer
+	attempt *Attempt
+	left    []lockapi.Key // of the answer
 }
 
 // call makes the call with the outcome of its attempt, and reports whether that
 // is possible.
 func (t *keyRun) call() bool {
-	a := t.step.attempt
+	a := t.attempt
 	mine := keyHold{path: a.Path, session: a.Session, handle: a.Handle}
 	switch a.Kind {
 	case Acquire:
@@ -166,7 +166,7 @@ func (t *keyRun) drop(at int) {
 // show compares a key with the next one of the answer. Only a transaction and a
 // read show keys.
 func (t *keyRun) show(at int, content bool) bool {
-	a := t.step.attempt
+	a := t.attempt
 	if a.Outcome != Done || a.Kind == KeyChange && len(a.Keys.Found) == 0 && len(a.Keys.Operations) == 1 {
 		return true
 	}

@@ -37,34 +37,22 @@ func splitKeys(attempts []*Attempt) (keys map[string][]*Attempt, others []*Attem
 	return keys, others
 }
 
-// keyBuilder turns the attempts on one directory into porcupine operations.
-type keyBuilder struct {
-	sessions map[string]*life
-	seen     map[string]int64           // by checksum of a content: the first answer with it
-	locked   map[string]map[string]bool // by session: the paths that it may lock
-	ops      []porcupine.Operation
-	unseen   bool // include possible effects that no answer showed
-}
-
 // keyOperations returns the steps of a directory's attempts. All writes have
 // different contents. As with files, an attempt of unknown outcome happened if
 // its content was seen.
 func keyOperations(attempts []*Attempt, sessions map[string]*life, unseen bool) []porcupine.Operation {
-	b := &keyBuilder{sessions: sessions, seen: map[string]int64{}, locked: map[string]map[string]bool{}, unseen: unseen}
+	b, seen := newBuilder(sessions, unseen), map[string]int64{} // by checksum of a content: the first answer with it
 	for _, a := range attempts {
 		for _, content := range a.contentsSeen() {
-			if first, known := b.seen[content]; !known || a.Return < first {
-				b.seen[content] = a.Return
+			if first, known := seen[content]; !known || a.Return < first {
+				seen[content] = a.Return
 			}
 		}
 	}
 	for _, a := range attempts {
-		b.attempt(a)
+		b.keyAttempt(a, seen)
 	}
-	for id, paths := range b.locked {
-		b.sessionEnds(id, paths)
-	}
-	return finish(b.ops, &keyStep{kind: keyOver}, func(input any) string { return input.(*keyStep).session })
+	return b.finish()
 }
 
 // contentsSeen returns the checksums of the contents in an answer. A replica may
@@ -83,80 +71,28 @@ func (a *Attempt) contentsSeen() (all []string) {
 	return all
 }
 
-func (b *keyBuilder) attempt(a *Attempt) {
-	b.involve(a.Session, a.Path, false)
-	at := int64(forever)
-	reads := a.Kind != KeyChange && a.Kind != Acquire && a.Kind != Release
+func (b *builder) keyAttempt(a *Attempt, seen map[string]int64) {
+	b.involve(a.Session)
+	shown := int64(forever)
 	if a.Keys != nil {
 		for i := range a.Keys.Operations {
 			op := &a.Keys.Operations[i]
-			b.involve(op.Session, op.Path, op.Verb == lockapi.KeyLock)
-			if first, shown := b.seen[sum(op.Content)]; shown && len(op.Content) > 0 {
-				at = min(at, first)
+			delays := b.involve(op.Session)
+			if l := b.sessions[op.Session]; l != nil && op.Verb == lockapi.KeyLock {
+				delays[op.Path+" "+op.Session] = l.delayMS
+			}
+			if first, known := seen[sum(op.Content)]; known && len(op.Content) > 0 {
+				shown = min(shown, first)
 			}
 		}
 	}
-	s := keyStep{kind: keyCalled, session: a.Session, attempt: a}
 	switch {
-	case a.Outcome == NoEffect, a.Outcome == Wrong, a.Keys != nil && a.Keys.Stale, a.Outcome == Unknown && reads:
+	case a.Outcome == NoEffect, a.Outcome == Wrong, a.Keys != nil && a.Keys.Stale:
 	case a.Outcome == Gone:
-		b.add(a.Call, a.Return, keyStep{kind: keyGone, session: a.Session})
-	case a.Outcome != Unknown:
-		b.add(a.Call, a.Return, s)
-	case at < forever:
-		b.add(a.Call, at, s)
-	case b.unseen:
-		s.unsure = true
-		b.add(a.Call, forever, s)
-	}
-}
-
-func (b *keyBuilder) involve(session, path string, locks bool) {
-	if session == "" {
-		return
-	}
-	if b.locked[session] == nil {
-		b.locked[session] = map[string]bool{}
-	}
-	if locks {
-		b.locked[session][path] = true
-	}
-}
-
-func (b *keyBuilder) add(call, end int64, s keyStep) {
-	s.sessions = b.sessions
-	b.ops = append(b.ops, porcupine.Operation{Input: &s, Call: call, Return: end})
-}
-
-// sessionEnds adds the steps in which a session, and the lock-delays after it,
-// may end.
-func (b *keyBuilder) sessionEnds(id string, paths map[string]bool) {
-	l := b.sessions[id]
-	if l == nil {
-		return
-	}
-	earliest := l.leaseEnd
-	for _, c := range l.closes {
-		earliest = min(earliest, c.Call)
-		s := keyStep{kind: keyClosed, session: id, unsure: c.Outcome == Unknown}
-		if c.Delays {
-			s.kind = keyExpired
-		}
-		end := c.Return
-		if s.unsure {
-			end = forever
-		}
-		b.add(c.Call, end, s)
-	}
-	if s := (keyStep{kind: keyExpired, session: id}); len(l.closes) == 0 && l.missed != forever {
-		b.add(l.leaseEnd, max(l.leaseEnd, l.missed), s)
-	} else {
-		s.unsure = true
-		b.add(l.leaseEnd, forever, s)
-	}
-	for path := range paths {
-		if l.delayMS > 0 {
-			b.add(earliest+l.delayMS*1e6, forever, keyStep{kind: keyDelayOver, session: id, path: path, unsure: true})
-		}
+		b.add(a.Call, a.Return, step{kind: gone, session: a.Session})
+	case a.Outcome == Unknown:
+		b.lost(a, shown)
+	default:
+		b.add(a.Call, a.Return, step{kind: called, session: a.Session, attempt: a})
 	}
 }

@@ -9,13 +9,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-func (l *lock) where(ok bool) *lock {
-	if !ok {
-		return nil
-	}
-	return l
-}
-
 // has reports whether the session has ended.
 func (l *lock) has(ended string) bool { return contains(l.ended, ended) }
 
@@ -99,7 +92,7 @@ func (l *lock) shows(s *step) bool {
 }
 
 func (l *lock) equal(o *lock) bool {
-	return l == o || l.last == o.last && l.over == o.over && slices.Equal(l.holds, o.holds) && slices.Equal(l.delayed, o.delayed) &&
+	return l.last == o.last && slices.Equal(l.holds, o.holds) && slices.Equal(l.delayed, o.delayed) &&
 		slices.Equal(l.ended, o.ended) && slices.Equal(l.placed, o.placed)
 }
 

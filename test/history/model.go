@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/anishathalye/porcupine"
@@ -8,26 +9,32 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// stepKind is a kind of step of a lock in the model.
+// stepKind is a kind of step of the models.
 type stepKind int
 
+// The kinds of all models, and of the one about files and of that about keys.
 const (
-	grant       stepKind = iota // the pair is granted token; 0 for one that no answer showed
-	confirm                     // an answer shows that the pair holds token
-	refuse                      // the pair is refused at once
-	place                       // the pair gets its queue position, which lasts until it is granted or released
-	leave                       // the pair stops waiting without a grant
-	revoke                      // the pair's hold is revoked, if no answer reported its grant
-	release                     // the pair's hold ends, or its queue position if queued allows for one
-	releaseNone                 // the pair has nothing to release
-	gone                        // a call finds that the session has ended
-	read                        // a read shows the holders
-	valid                       // token is valid
-	invalid                     // token is not valid
-	closing                     // the session ends, without lock-delays
-	expiry                      // the session ends, and lock-delays begin
-	delayOver                   // the lock-delay of the pair's hold is over
-	end                         // the record ends: possible effects that have not happened never will
+	gone      stepKind = iota // a call finds that the session has ended
+	closing                   // the session ends, without lock-delays
+	expiry                    // the session ends, and lock-delays begin
+	delayOver                 // the lock-delay of a hold is over
+	end                       // the record ends: possible effects that have not happened never will
+	called                    // files and keys: a call was made, with the outcome of its attempt
+)
+
+// The kinds of one lock.
+const (
+	grant       stepKind = called + 1 + iota // the pair is granted token; 0 for one that no answer showed
+	confirm                                  // an answer shows that the pair holds token
+	refuse                                   // the pair is refused at once
+	place                                    // the pair gets its queue position, which lasts until it is granted or released
+	leave                                    // the pair stops waiting without a grant
+	revoke                                   // the pair's hold is revoked, if no answer reported its grant
+	release                                  // the pair's hold ends, or its queue position if queued allows for one
+	releaseNone                              // the pair has nothing to release
+	read                                     // a read shows the holders
+	valid                                    // token is valid
+	invalid                                  // token is not valid
 )
 
 // step is one step, as porcupine's input. There is no output: the answer
@@ -36,7 +43,8 @@ type step struct {
 	kind    stepKind
 	maybe   bool // it may have happened, or not
 	session string
-	who     string
+	who     string   // a pair; of keys, a path and a session
+	attempt *Attempt // that called
 	mode    lockapi.Mode
 	limit   int64
 	token   uint64
@@ -46,8 +54,6 @@ type step struct {
 	state   string
 	holders []holder
 }
-
-func (s *step) optional() bool { return s.maybe }
 
 // holder is a hold as a read shows it.
 type holder struct {
@@ -71,44 +77,63 @@ type lock struct {
 	ended   []string // sessions
 	placed  []string // pairs that know their queue position
 	last    uint64   // highest token granted
-	over    bool     // the record has ended
 }
 
-// model models one lock and the sessions involved.
-var model = porcupine.Model{
-	Init: func() any { return &lock{} },
-	Step: func(state, in, _ any) (bool, any) {
-		next := state.(*lock).step(in.(*step))
-		if next == nil {
-			return false, state
-		}
-		return true, next
-	},
-	Equal:             func(a, b any) bool { return a.(*lock).equal(b.(*lock)) },
-	Hash:              func(s any) uint64 { return s.(*lock).hash() },
-	DescribeOperation: func(in, _ any) string { return in.(*step).String() },
-	DescribeState:     func(s any) string { return s.(*lock).String() },
+// state is the state of a model. Values are immutable.
+type state[S any] interface {
+	comparable
+	fmt.Stringer
+	certain(s *step) S // the state after s, which has happened; nil if s cannot happen
+	equal(S) bool
+	hash() uint64
 }
 
-// step returns the lock after s, or nil if s cannot happen. An uncertain step
-// happens where it changes something. Otherwise it is put off until the record
-// has ended, so that steps without effect do not multiply the orders to try.
-func (l *lock) step(s *step) *lock {
-	switch {
-	case s.kind == end:
-		n := *l
-		n.over = true
-		return &n
-	case !s.maybe:
-		return l.certain(s)
-	case l.over:
-		return l
+// course is a state, and whether the record has ended.
+type course[S any] struct {
+	state S
+	over  bool
+}
+
+// modelOf returns the model that starts with a state. An uncertain step happens
+// where it changes something. Otherwise it is put off until the record has
+// ended, so that steps without effect do not multiply the orders to try.
+func modelOf[S state[S]](start S) porcupine.Model {
+	var none S
+	same := func(x, y S) bool { return x == y || x.equal(y) }
+	return porcupine.Model{
+		Init: func() any { return course[S]{state: start} },
+		Step: func(from, in, _ any) (bool, any) {
+			c, s := from.(course[S]), in.(*step)
+			switch {
+			case s.kind == end:
+				return true, course[S]{c.state, true}
+			case s.maybe && c.over:
+				return true, c
+			}
+			next := c.state.certain(s)
+			if next == none || s.maybe && same(next, c.state) {
+				return false, c
+			}
+			return true, course[S]{next, c.over}
+		},
+		Equal: func(a, b any) bool {
+			x, y := a.(course[S]), b.(course[S])
+			return x.over == y.over && same(x.state, y.state)
+		},
+		Hash:              func(c any) uint64 { return c.(course[S]).state.hash() },
+		DescribeOperation: func(in, _ any) string { return in.(*step).String() },
+		DescribeState:     func(c any) string { return c.(course[S]).state.String() },
 	}
-	next := l.certain(s)
-	return next.where(next != nil && !next.equal(l))
 }
 
-// certain returns the lock after s, which has happened.
+// where returns a state if a step can happen there.
+func where[S any](s *S, ok bool) *S {
+	if !ok {
+		return nil
+	}
+	return s
+}
+
 func (l *lock) certain(s *step) *lock {
 	at, holds := l.find(s.who)
 	switch s.kind {
@@ -118,26 +143,26 @@ func (l *lock) certain(s *step) *lock {
 		}
 		return l.grant(at, s)
 	case confirm:
-		return l.where(holds && l.holds[at].token == s.token)
+		return where(l, holds && l.holds[at].token == s.token)
 	case revoke:
 		if !holds || !l.holds[at].untold {
 			return nil
 		}
 		return l.without(at)
 	case refuse:
-		return l.where(!holds && !l.has(s.session) && (s.queued || len(l.delayed) > 0 || !l.admits(s)))
+		return where(l, !holds && !l.has(s.session) && (s.queued || len(l.delayed) > 0 || !l.admits(s)))
 	case place:
 		if holds || l.has(s.session) {
 			return nil
 		}
 		return l.place(s.who)
 	case leave:
-		return l.where(!holds && !l.has(s.session) && !contains(l.placed, s.who))
+		return where(l, !holds && !l.has(s.session) && !contains(l.placed, s.who))
 	case read:
-		return l.where(l.shows(s))
+		return where(l, l.shows(s))
 	case valid, invalid:
 		held := slices.ContainsFunc(l.holds, func(h hold) bool { return h.token == s.token && h.mode == s.mode })
-		return l.where(held == (s.kind == valid))
+		return where(l, held == (s.kind == valid))
 	case release, releaseNone:
 		return l.releaseStep(s, at, holds)
 	}
@@ -158,16 +183,16 @@ func (l *lock) releaseStep(s *step, at int, holds bool) *lock {
 		next = l.unplace(s.who)
 	}
 	if s.kind == releaseNone {
-		return l.where(next == l)
+		return where(l, next == l)
 	}
-	return next.where(next != l || s.queued && s.token == 0 && !holds)
+	return where(next, next != l || s.queued && s.token == 0 && !holds)
 }
 
 // sessionStep returns the lock after a step of a session rather than of a pair.
 func (l *lock) sessionStep(s *step) *lock {
 	switch s.kind {
 	case gone:
-		return l.where(l.has(s.session))
+		return where(l, l.has(s.session))
 	case delayOver:
 		n := *l
 		n.delayed = without(l.delayed, s.who)

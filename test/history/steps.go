@@ -14,14 +14,23 @@ import (
 // call.
 const forever = math.MaxInt64
 
-// builder turns the attempts on one path into porcupine operations.
+// builder turns the attempts on a part of the cell into porcupine operations.
 type builder struct {
 	sessions map[string]*life
-	attempts []*Attempt
 	ops      []porcupine.Operation
+	involved map[string]map[string]int64 // by session: lock-delays in ms that its end may begin, by hold
+	unseen   bool                        // include possible effects that no answer showed
+}
+
+func newBuilder(sessions map[string]*life, unseen bool) *builder {
+	return &builder{sessions: sessions, unseen: unseen, involved: map[string]map[string]int64{}}
+}
+
+// lockBuilder turns the attempts on one path into porcupine operations.
+type lockBuilder struct {
+	*builder
+	attempts []*Attempt
 	pairs    map[string]*pairRecord
-	involved map[string]bool // sessions
-	unseen   bool            // include possible effects that no answer showed
 }
 
 // pairRecord is what the record shows of one pair on the path.
@@ -42,7 +51,7 @@ type pairRecord struct {
 // unless an answer showed one. That is one possible course, and it usually
 // explains a correct record. Otherwise the many other courses must be tried.
 func operations(attempts []*Attempt, sessions map[string]*life, unseen bool) []porcupine.Operation {
-	b := &builder{sessions: sessions, attempts: attempts, unseen: unseen, pairs: map[string]*pairRecord{}, involved: map[string]bool{}}
+	b := &lockBuilder{newBuilder(sessions, unseen), attempts, map[string]*pairRecord{}}
 	for _, a := range attempts {
 		b.note(a)
 	}
@@ -52,21 +61,18 @@ func operations(attempts []*Attempt, sessions map[string]*life, unseen bool) []p
 	for who, c := range b.pairs {
 		b.grants(who, c)
 	}
-	for id := range b.involved {
-		b.sessionEnds(id)
-	}
 	return b.finish()
 }
 
 // note collects what an attempt shows of pairs.
-func (b *builder) note(a *Attempt) {
+func (b *lockBuilder) note(a *Attempt) {
 	for _, h := range a.Holders {
 		b.pair(h.Session, h.Handle).see(h.Token, a.Return)
 	}
 	if a.Kind != Acquire && a.Kind != Release {
 		return
 	}
-	b.involved[a.Session] = true
+	delays := b.involve(a.Session)
 	c := b.pair(a.Session, a.Handle)
 	if a.Kind == Release {
 		if a.Outcome == Unknown {
@@ -75,6 +81,7 @@ func (b *builder) note(a *Attempt) {
 		return
 	}
 	c.waits, c.delayMS = c.waits || a.waits() && a.Outcome != NoEffect, a.DelayMS
+	delays[a.who()] = a.DelayMS
 	c.mode, c.limit = a.Mode, a.Limit
 	switch a.Outcome {
 	case Done:
@@ -85,7 +92,7 @@ func (b *builder) note(a *Attempt) {
 	}
 }
 
-func (b *builder) pair(session, handle string) *pairRecord {
+func (b *lockBuilder) pair(session, handle string) *pairRecord {
 	who := pair(session, handle)
 	c := b.pairs[who]
 	if c == nil {
@@ -115,7 +122,7 @@ func (b *builder) maybe(call int64, s step) {
 
 // observe adds the steps in which an attempt read or changed something. Grants
 // follow in grants.
-func (b *builder) observe(a *Attempt) {
+func (b *lockBuilder) observe(a *Attempt) {
 	in := func(s step) {
 		if s.session == "" {
 			s.session = a.Session
@@ -176,7 +183,7 @@ func holdersOf(a *Attempt) []holder {
 
 // mayWait reports whether a queue position may have blocked a shared request:
 // one that overlaps it in time.
-func (b *builder) mayWait(refused *Attempt) bool {
+func (b *lockBuilder) mayWait(refused *Attempt) bool {
 	return slices.ContainsFunc(b.attempts, func(a *Attempt) bool {
 		end := a.Return
 		if a.Outcome == Queued || a.Outcome == Unknown {
@@ -186,17 +193,31 @@ func (b *builder) mayWait(refused *Attempt) bool {
 	})
 }
 
-// sessionEnds adds the steps in which a session may end.
-func (b *builder) sessionEnds(id string) {
+// involve notes a session that the attempts involve, and returns its lock-delays.
+func (b *builder) involve(session string) map[string]int64 {
+	if b.involved[session] == nil {
+		b.involved[session] = map[string]int64{}
+	}
+	return b.involved[session]
+}
+
+// sessionEnds adds the steps in which a session, and the lock-delays after it,
+// may end.
+func (b *builder) sessionEnds(id string, delays map[string]int64) {
 	l := b.sessions[id]
 	if l == nil {
 		return // opened before the record began, and no call found it closed or ended
 	}
+	delayed := l.leaseEnd // or later
 	for _, c := range l.closes {
+		s := step{kind: closing, session: id}
+		if c.Delays {
+			s.kind, delayed = expiry, min(delayed, c.Call)
+		}
 		if c.Outcome == Unknown {
-			b.maybe(c.Call, step{kind: closing, session: id})
+			b.maybe(c.Call, s)
 		} else {
-			b.add(c.Call, c.Return, step{kind: closing, session: id})
+			b.add(c.Call, c.Return, s)
 		}
 	}
 	if expired := (step{kind: expiry, session: id}); len(l.closes) == 0 && l.missed != forever {
@@ -204,23 +225,22 @@ func (b *builder) sessionEnds(id string) {
 	} else {
 		b.maybe(l.leaseEnd, expired)
 	}
-	for who, c := range b.pairs {
-		if c.session == id && c.delayMS > 0 {
-			b.maybe(l.leaseEnd+c.delayMS*1e6, step{kind: delayOver, session: id, who: who})
+	for who, ms := range delays {
+		if ms > 0 {
+			b.maybe(delayed+ms*1e6, step{kind: delayOver, session: id, who: who})
 		}
 	}
 }
 
-// finish adds the end of the record after everything.
+// finish adds the ends of the sessions, and the end of the record after all
+// steps. It gives each session a row of its own in the picture. It drops effects
+// that an answer showed before their request: that answer does not fit without
+// them.
 func (b *builder) finish() []porcupine.Operation {
-	return finish(b.ops, &step{kind: end}, func(input any) string { return input.(*step).session })
-}
-
-// finish adds the end of a record after all its steps, and gives each session a
-// row of its own in the picture. It drops effects that an answer showed before
-// their request: that answer does not fit without them.
-func finish(ops []porcupine.Operation, theEnd any, sessionOf func(input any) string) []porcupine.Operation {
-	ops = slices.DeleteFunc(ops, func(op porcupine.Operation) bool { return op.Return < op.Call })
+	for id, delays := range b.involved {
+		b.sessionEnds(id, delays)
+	}
+	ops := slices.DeleteFunc(b.ops, func(op porcupine.Operation) bool { return op.Return < op.Call })
 	last := int64(0)
 	rows := map[string]int{}
 	for i := range ops {
@@ -229,13 +249,13 @@ func finish(ops []porcupine.Operation, theEnd any, sessionOf func(input any) str
 		if op.Return != forever {
 			last = max(last, op.Return)
 		}
-		session := sessionOf(op.Input)
+		session := op.Input.(*step).session
 		if _, ok := rows[session]; !ok {
 			rows[session] = len(rows)
 		}
 		op.ClientId = rows[session]
 	}
-	ops = append(ops, porcupine.Operation{Input: theEnd, Call: last + 1, Return: last + 2})
+	ops = append(ops, porcupine.Operation{Input: &step{kind: end}, Call: last + 1, Return: last + 2})
 	for i := range ops {
 		ops[i].Return = min(ops[i].Return, last+3)
 	}

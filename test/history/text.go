@@ -15,8 +15,14 @@ var stepNames = map[stepKind]string{
 // String describes a step in porcupine's picture.
 func (s *step) String() string {
 	text := stepNames[s.kind]
+	if s.attempt != nil {
+		_, text, _ = strings.Cut(s.attempt.String(), " ")
+	}
 	if s.maybe {
 		text += "?"
+	}
+	if s.attempt != nil && s.attempt.Files != nil {
+		text += s.attempt.results()
 	}
 	if s.who != "" {
 		text += " " + short(s.who)
