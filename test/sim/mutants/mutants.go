@@ -66,94 +66,50 @@ type Mutant struct {
 // within few seeds. Mixtures of all faults take tens or hundreds of seeds for
 // it.
 var profiles = map[string]string{
-	"client-lease-from-answer":        "late answers",
-	"client-lease-from-opening":       "late answers",
-	"jeopardy-keeps-holds":            "late answers",
-	"shorter-delay-counts":            "lock-delays",
-	"handle-used-twice":               "late copies",
-	"orphans-not-released":            "late requests",
-	"orphans-looked-for-once":         "late acquires",
-	"keepalive-without-lease":         "outlived office",
-	"name-taken-back":                 "second thoughts",
-	"hands-over-in-vain":              "unfit masters",
-	"follows-in-vain":                 "stops",
-	"held-taken-after-check":          "stalled keepalives",
-	"file-read-without-lease":         "relayed events",
-	"snapshot-noted-early":            "cut snapshots",
-	"admission-forgotten":             "new voters",
-	"candidate-must-be-known":         "new voters",
-	"loss-dropped-by-the-next-office": "lost news",
-	"late-word-counts":                "late words",
-	"events-judged-before-they-come":  "late checks",
-	"one-other-may-be-away":           "absentees",
-	"others-well-at-the-end":          "absentees",
-	"set-asked-for-in-part":           "failovers of waiters",
-	"unclaimed-grant-shown-as-own":    "failovers of waiters",
-
+	"client-lease-from-answer":             "late answers",
+	"client-lease-from-opening":            "late answers",
+	"jeopardy-keeps-holds":                 "late answers",
+	"shorter-delay-counts":                 "lock-delays",
+	"handle-used-twice":                    "late copies",
+	"orphans-not-released":                 "late requests",
+	"orphans-looked-for-once":              "late acquires",
+	"keepalive-without-lease":              "outlived office",
+	"name-taken-back":                      "second thoughts",
+	"hands-over-in-vain":                   "unfit masters",
+	"follows-in-vain":                      "stops",
+	"held-taken-after-check":               "stalled keepalives",
+	"file-read-without-lease":              "relayed events",
+	"snapshot-noted-early":                 "cut snapshots",
+	"admission-forgotten":                  "new voters",
+	"candidate-must-be-known":              "new voters",
+	"loss-dropped-by-the-next-office":      "lost news",
+	"late-word-counts":                     "late words",
+	"events-judged-before-they-come":       "late checks",
+	"one-other-may-be-away":                "absentees",
+	"others-well-at-the-end":               "absentees",
+	"set-asked-for-in-part":                "failovers of waiters",
+	"unclaimed-grant-shown-as-own":         "failovers of waiters",
 	"entries-of-a-snapshot-are-looked-for": "unanswered entries",
 	"cut-off-replica-answers-for-ever":     "access",
-
-	"priority-ignored":             "priorities",
-	"priority-newest-first":        "priorities",
-	"priority-not-in-snapshot":     "priorities",
-	"repeated-wait-rises":          "priorities",
-	"abandoned-priority-counts":    "priorities",
-	"contended-by-the-first-only":  "priorities",
-	"passes-its-equals":            "priorities",
-	"priority-of-kept-places-only": "priorities",
-
-	"set-granted-out-of-turn":    "sets",
-	"set-granted-in-a-delay":     "sets",
-	"set-not-in-snapshot":        "sets",
-	"set-leaves-one-queue":       "sets",
-	"set-frees-one-queue":        "sets",
-	"set-kept-in-one-queue":      "sets",
-	"set-part-of-it-is-enough":   "sets",
-	"sdk-unlocks-one-of-several": "sets",
-
-	"file-stays-with-its-former-writer": "quotas",
-	"file-of-the-former-writer":         "quotas",
-	"use-kept-on-expiry":                "quotas",
-	"files-not-counted-anew":            "quotas",
-	"writes-count-for-anonymous":        "quotas",
-	"copies-count-each":                 "quotas",
-	"granted-wait-counts":               "quotas",
-	"adopted-session-counts-twice":      "quotas",
-	"quota-while-access-is-off":         "quotas",
-	"group-quotas-add-up":               "quotas",
-
-	"key-outlives-its-session":   "keys",
-	"key-unchanged-by-its-end":   "keys",
-	"key-lock-not-counted":       "keys",
-	"key-lock-counted-twice":     "keys",
-	"key-released-by-others":     "keys",
-	"key-index-only-of-new-ones": "keys",
-	"key-granted-in-a-delay":     "keys",
-	"failed-keys-stay":           "keys",
-	"deleted-key-stays-held":     "keys",
-	"key-delay-of-its-default":   "keys",
-	"key-behavior-ignored":       "keys",
-	"key-ended-without-delay":    "keys",
-
-	"door-reads-own-state":            "keys",
-	"door-index-of-the-key":           "keys",
-	"door-waits-through-a-change":     "keys",
-	"door-waits-beyond-the-present":   "keys",
-	"door-index-judged-by-a-follower": "keys",
-	"door-names-repeated":             "keys",
-	"door-list-skips-locked-keys":     "keys",
-	"door-session-of-one-ttl":         "keys",
-	"door-renews-nothing":             "keys",
+	"file-stays-with-its-former-writer":    "quotas",
 }
 
 // Profile returns the special profile of a mutant's seeds, or "" if each seed
 // draws its own.
 func (m Mutant) Profile() string {
-	if name, ok := profiles[m.Name]; ok || !slices.ContainsFunc(access(), func(of Mutant) bool { return of.Name == m.Name }) {
+	if name := profiles[m.Name]; name != "" {
 		return name
 	}
-	return "access"
+	for name, of := range ofProfile {
+		if slices.ContainsFunc(of(), func(o Mutant) bool { return o.Name == m.Name }) {
+			return name
+		}
+	}
+	return ""
 }
+
+// ofProfile are the lists that one special profile finds, apart from profiles.
+var ofProfile = map[string]func() []Mutant{"access": access, "keys": keys, "priorities": priorities, "quotas": quotas, "sets": sets}
 
 // All returns the mutants, grouped by layer. Their names are unique.
 func All() []Mutant {
