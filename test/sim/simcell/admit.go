@@ -287,9 +287,8 @@ func (w *world) thinkBetter(id string, voters []string) {
 // secondThoughts: an operator replaces a lost directory by a new one, and wants
 // the lost one back while it is being removed. The other replicas' answers to
 // the master are late, so that each check of the members takes a while.
-func (w *world) secondThoughts() {
-	old, next := w.well()
-	if old == nil || !w.mayLose(next) {
+func (w *world) secondThoughts(old, next *machine) {
+	if !w.mayLose(next) {
 		return
 	}
 	lost := next.disk.who.Directory

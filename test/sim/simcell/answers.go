@@ -23,8 +23,7 @@ func (o *oracle) floor() uint64 {
 // acquired checks a grant reported to a client. It may have ended since, but
 // not before the call began.
 func (o *oracle) acquired(who string, floor uint64, p pair, token uint64) {
-	o.look()
-	o.w.stats.check("reported grant")
+	o.checks("reported grant")
 	g, ok := o.tokens[token]
 	switch {
 	case !ok || g.hold.Path != p.path || g.hold.Session != p.session || g.hold.Handle != p.handle:
@@ -40,8 +39,7 @@ func (o *oracle) acquired(who string, floor uint64, p pair, token uint64) {
 
 // released checks a release reported to a client.
 func (o *oracle) released(who string, token uint64) {
-	o.look()
-	o.w.stats.check("reported release")
+	o.checks("reported release")
 	g := o.tokens[token]
 	if g.freed == 0 {
 		o.w.fail("%s got the answer that the hold with token %d is released; it still exists", who, token)
@@ -68,8 +66,7 @@ func (o *oracle) gaveBack(who string, floor, token uint64, released, first bool)
 
 // kept checks the answer that the first call to release a grant had no effect.
 func (o *oracle) kept(who string, p pair, token uint64, why string) {
-	o.look()
-	o.w.stats.check("reported failure to release")
+	o.checks("reported failure to release")
 	if o.copies[p] {
 		return
 	}
@@ -82,8 +79,7 @@ func (o *oracle) kept(who string, p pair, token uint64, why string) {
 // obstructed checks a refusal because of an obstacle at one of the locks: it must
 // have existed at some moment since the call began.
 func (o *oracle) obstructed(who string, floor uint64, q *lockapi.LockRequest, why string, paths ...string) {
-	o.look()
-	o.w.stats.check("reported obstacle")
+	o.checks("reported obstacle")
 	mode := state.Exclusive
 	if q.Mode == lockapi.Shared {
 		mode = state.Shared
@@ -123,8 +119,7 @@ func toBeHad(s *state.State, path string, mode state.Mode, limit, priority int64
 // the same session while that lives, and never one that had ended before the
 // call.
 func (o *oracle) reopened(who string, floor uint64, first, again string) {
-	o.look()
-	o.w.stats.check("opening repeated")
+	o.checks("opening repeated")
 	if _, gone := o.ended[first]; !gone && first != again {
 		o.w.fail("%s opened session %s, and %s under the same key while the first lives", who, first, again)
 	}
@@ -135,8 +130,7 @@ func (o *oracle) reopened(who string, floor uint64, first, again string) {
 
 // closed checks the answer that a session is closed.
 func (o *oracle) closed(who, session string) {
-	o.look()
-	o.w.stats.check("reported closing")
+	o.checks("reported closing")
 	e, gone := o.ended[session]
 	if !gone {
 		o.w.fail("%s got the answer that session %s is closed; it lives", who, session)
@@ -147,8 +141,7 @@ func (o *oracle) closed(who, session string) {
 // hadNoEffect checks the answer that an acquire with a handle of its own had no
 // effect. It must not have one later either.
 func (o *oracle) hadNoEffect(who string, p pair, why string) {
-	o.look()
-	o.w.stats.check("reported lack of effect")
+	o.checks("reported lack of effect")
 	if o.copies[p] {
 		return
 	}
@@ -163,8 +156,7 @@ func (o *oracle) hadNoEffect(who string, p pair, why string) {
 // read checks that a lock was as the client read it at some moment since its
 // call began.
 func (o *oracle) read(who string, floor uint64, got lockapi.Lock) {
-	o.look()
-	o.w.stats.check("read")
+	o.checks("read")
 	want := shape(got)
 	if !o.since(floor, func(s *state.State) bool { return shapeOf(s, got.Path) == want }) {
 		o.w.fail("%s read %s as %s, which was never so since before the call (entry %d); now it is %s",
@@ -175,8 +167,7 @@ func (o *oracle) read(who string, floor uint64, got lockapi.Lock) {
 // checked checks that the answer about a sequencer was true since the call
 // began.
 func (o *oracle) checked(who string, floor uint64, path string, token uint64, valid bool) {
-	o.look()
-	o.w.stats.check("sequencer")
+	o.checks("sequencer")
 	holds := func(s *state.State) bool { _, held := s.HoldByToken(path, token); return held == valid }
 	if !o.since(floor, holds) {
 		o.w.fail("%s got the answer that token %d at %s is valid: %v, which was never so since before the call", who, token, path, valid)
@@ -210,8 +201,7 @@ func (o *oracle) byForce(s *client.Session) bool {
 
 // lost checks the answer that a session does not exist.
 func (o *oracle) lost(who, session string) {
-	o.look()
-	o.w.stats.check("reported end of a session")
+	o.checks("reported end of a session")
 	if _, lives := o.latest().Session(session); lives {
 		o.w.fail("%s got the answer that session %s is gone; it lives", who, session)
 	}

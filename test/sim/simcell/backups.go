@@ -91,8 +91,7 @@ func (k *keeper) backup(p *process) {
 // backedUp checks that a backup is a state of the log, no earlier than what was
 // reported before the call began.
 func (o *oracle) backedUp(by string, floor uint64, s *state.State) {
-	o.look()
-	o.w.stats.check("backup")
+	o.checks("backup")
 	switch {
 	case s.Index < floor:
 		o.w.fail("a backup by %s has entry %d; before the call, the effect of entry %d had been reported", by, s.Index, floor)

@@ -35,7 +35,7 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	}
 	p := u.newPair(s.ID(), l.path)
 	q := lockapi.LockRequest{
-		Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, Queue: u.rng.IntN(3) == 0,
+		Mode: l.mode, Limit: l.max, Queue: u.rng.IntN(3) == 0,
 		LockDelayMS: u.delay().Milliseconds(), Priority: int64(u.rank(p)),
 	}
 	if u.rng.IntN(2) == 0 {
@@ -47,8 +47,6 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	leaves := u.rng.IntN(3) == 0 && !u.w.quiet
 	answered := true // every call so far was answered
 	for range 4 {
-		floor := u.w.oracle.floor()
-		var g lockapi.Grant
 		patience := between(u.rng, 5*time.Millisecond, u.w.profile.patience)
 		if u.w.quiet {
 			patience = 6 * time.Second
@@ -56,10 +54,9 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 				patience = 300 * time.Millisecond // long enough for the request to arrive
 			}
 		}
-		err := u.send(ctx, patience, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
+		g, floor, err := u.request(ctx, patience, u.anyone(), p, q)
 		switch {
 		case err == nil && g.State == lockapi.StateHeld:
-			u.w.oracle.acquired(u.name, floor, p, g.Token)
 			u.works(ctx)
 			u.free(ctx, p, g.Token)
 			if u.rng.IntN(3) == 0 {
@@ -99,6 +96,17 @@ func (u *user) bare(ctx context.Context, s *client.Session, l want) {
 	}
 }
 
+// request sends one request of a pair for its lock, and checks a grant.
+func (u *user) request(ctx context.Context, patience time.Duration, at string, p pair, q lockapi.LockRequest) (g lockapi.Grant, floor uint64, err error) {
+	q.Session, q.Handle = p.session, p.handle
+	floor = u.w.oracle.floor()
+	err = u.send(ctx, patience, at, u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
+	if err == nil && g.State == lockapi.StateHeld {
+		u.w.oracle.acquired(u.name, floor, p, g.Token)
+	}
+	return g, floor, err
+}
+
 // isUnknown reports whether the call may have had an effect.
 func isUnknown(err error) bool {
 	var e *lockapi.Error
@@ -119,19 +127,18 @@ func (u *user) refused(floor uint64, p pair, q *lockapi.LockRequest, err error) 
 // again reuses a handle, against the contract's advice. It acquires twice and
 // sends a late release of the first hold.
 func (u *user) again(ctx context.Context, p pair, q lockapi.LockRequest, old uint64) {
-	var g lockapi.Grant
+	var token uint64
 	for range 2 {
-		floor := u.w.oracle.floor()
-		err := u.send(ctx, 6*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
+		g, _, err := u.request(ctx, 6*time.Second, u.anyone(), p, q)
 		if err != nil || g.State != lockapi.StateHeld {
 			u.free(ctx, p, 0)
 			return
 		}
-		u.w.oracle.acquired(u.name, floor, p, g.Token)
+		token = g.Token
 	}
 	u.free(ctx, p, old)
 	u.wait(ctx, 20*time.Millisecond)
-	u.free(ctx, p, g.Token)
+	u.free(ctx, p, token)
 }
 
 // bareRead reads a lock at one replica.

@@ -2,7 +2,6 @@ package simcell
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -46,16 +45,14 @@ func (u *user) contend(ctx context.Context, s *client.Session) {
 // acquire requests a lock, perhaps with others, in one call. It returns the token
 // of the grant, or 0.
 func (u *user) acquire(ctx context.Context, at string, p pair, l want, wait time.Duration, others ...string) uint64 {
-	floor := u.w.oracle.floor()
-	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds(), Priority: int64(u.rank(p)), With: others}
+	q := lockapi.LockRequest{Mode: l.mode, Limit: l.max, WaitMS: wait.Milliseconds(), Priority: int64(u.rank(p)), With: others}
 	for _, path := range others {
 		u.w.oracle.ranked(pair{p.session, path, p.handle}, int(q.Priority))
 	}
-	var g lockapi.Grant
-	if err := u.send(ctx, 6*time.Second, at, u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)); err != nil || g.State != lockapi.StateHeld {
+	g, floor, err := u.request(ctx, 6*time.Second, at, p, q)
+	if err != nil || g.State != lockapi.StateHeld {
 		return 0
 	}
-	u.w.oracle.acquired(u.name, floor, p, g.Token)
 	for _, part := range g.With {
 		u.w.oracle.acquired(u.name, floor, pair{p.session, part.Path, p.handle}, part.Token)
 	}

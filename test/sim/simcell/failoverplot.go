@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -16,11 +15,7 @@ var handoverLock = want{path: "/handoverLock", mode: lockapi.Exclusive}
 // waiterFailover: a client waits for a lock in a place that is not kept,
 // mastership moves, and the lock is released. The client reads its session
 // because its call got no answer, and retries or does not.
-func (w *world) waiterFailover() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) waiterFailover(old, next *machine) {
 	first, second := w.anyUser(), w.anyUser()
 	held := make(chan struct{})
 	go first.holdFirst(first.ctx, held)
@@ -85,13 +80,10 @@ func (u *user) waitSecond(ctx context.Context) {
 		return
 	}
 	p := u.newPair(id, handoverLock.path)
-	q := lockapi.LockRequest{Session: id, Handle: p.handle, Mode: handoverLock.mode, WaitMS: 6000}
-	floor := u.w.oracle.floor()
-	var g lockapi.Grant
-	err := u.send(ctx, 7*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
+	q := lockapi.LockRequest{Mode: handoverLock.mode, WaitMS: 6000}
+	g, floor, err := u.request(ctx, 7*time.Second, u.anyone(), p, q)
 	switch {
 	case err == nil:
-		u.w.oracle.acquired(u.name, floor, p, g.Token)
 		u.free(ctx, p, g.Token)
 	case errors.Is(err, lockapi.CodeSessionNotFound):
 		u.w.oracle.lost(u.name, id)
@@ -110,14 +102,11 @@ func (u *user) waitForSet(ctx context.Context, session string) {
 	second := pair{session, handoverLock.path + "/also", first.handle}
 	for ctx.Err() == nil && !u.w.isOver() {
 		q := lockapi.LockRequest{
-			Session: session, Handle: first.handle, Mode: handoverLock.mode, WaitMS: 6000, With: []string{second.path},
+			Mode: handoverLock.mode, WaitMS: 6000, With: []string{second.path},
 		}
-		floor := u.w.oracle.floor()
-		var g lockapi.Grant
-		err := u.send(ctx, 7*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+first.path, q, &g))
+		g, floor, err := u.request(ctx, 7*time.Second, u.anyone(), first, q)
 		switch {
 		case err == nil && len(g.With) == 1:
-			u.w.oracle.acquired(u.name, floor, first, g.Token)
 			u.w.oracle.acquired(u.name, floor, second, g.With[0].Token)
 			u.wait(ctx, 12*time.Second)
 		case errors.Is(err, lockapi.CodeSessionNotFound):

@@ -40,46 +40,46 @@ var actions = []action{
 	{"client crash", 4, (*world).killUser},
 	{"client cut off", 6, (*world).cutUser},
 	{"mute client", 6, (*world).muteUser},
-	{"siege", 5, (*world).siege},
-	{"overtaken master", 6, (*world).overtaken},
-	{"late resignation", 3, (*world).lateResignation},
-	{"late opening", 2, (*world).lateOpening},
-	{"late batch", 2, (*world).lateBatch},
-	{"unshared entry", 2, (*world).unsharedEntry},
+	{"siege", 5, plot((*world).siege)},
+	{"overtaken master", 6, plot((*world).overtaken)},
+	{"late resignation", 3, plot((*world).lateResignation)},
+	{"late opening", 2, plot((*world).lateOpening)},
+	{"late batch", 2, plot((*world).lateBatch)},
+	{"unshared entry", 2, plot((*world).unsharedEntry)},
 	{"torn vote", 2, (*world).tornVote},
-	{"directory put back", 2, (*world).putBack},
-	{"waiter failover", 3, (*world).waiterFailover},
+	{"directory put back", 2, plot((*world).putBack)},
+	{"waiter failover", 3, plot((*world).waiterFailover)},
 	{"kill of a session", 2, (*world).killSession},
 	{"wiped disk", 3, (*world).wipeOne},
 	{"old disk", 2, (*world).oldDisk},
 	{"replacement", 6, (*world).replaceOne},
-	{"inheritance", 3, (*world).inheritance},
-	{"forgetful leader", 2, (*world).forgetfulLeader},
-	{"eager successor", 2, (*world).eagerSuccessor},
-	{"lapse", 1, (*world).lapse},
+	{"inheritance", 3, plot((*world).inheritance)},
+	{"forgetful leader", 2, plot((*world).forgetfulLeader)},
+	{"eager successor", 2, plot((*world).eagerSuccessor)},
+	{"lapse", 1, plot((*world).lapse)},
 	{"lagging voter", 2, (*world).laggingVoter},
-	{"late answers", 1, (*world).lateAnswers},
+	{"late answers", 1, plot((*world).lateAnswers)},
 	{"taking back too late", 1, (*world).tooLate},
 	{"hungry voter", 1, (*world).hungryVoter},
-	{"late snapshot", 2, (*world).lateSnapshot},
+	{"late snapshot", 2, plot((*world).lateSnapshot)},
 	{"late heartbeat", 2, (*world).lateHeartbeat},
-	{"relayed event", 2, (*world).relayedEvent},
-	{"recount", 1, (*world).recount},
-	{"lost answer", 2, (*world).lostAnswer},
-	{"lost session", 2, (*world).lostSession},
+	{"relayed event", 2, plot((*world).relayedEvent)},
+	{"recount", 1, plot((*world).recount)},
+	{"lost answer", 2, plot((*world).lostAnswer)},
+	{"lost session", 2, plot((*world).lostSession)},
 	{"lost news", 2, (*world).lostNews},
-	{"late list", 1, (*world).lateList},
-	{"slow master", 4, (*world).slowMaster},
+	{"late list", 1, plot((*world).lateList)},
+	{"slow master", 4, plot((*world).slowMaster)},
 	{"stop in good order", 3, (*world).stopOne},
 	// Only special profiles have these (see special).
-	{"second thoughts", 0, (*world).secondThoughts},
-	{"outlived office", 0, (*world).outlived},
+	{"second thoughts", 0, plot((*world).secondThoughts)},
+	{"outlived office", 0, plot((*world).outlived)},
 	{"late acquire", 0, (*world).lateAcquire},
 	{"unfit master", 0, (*world).unfit},
-	{"unanswered entries", 0, (*world).unanswered},
-	{"stalled keepalive", 0, (*world).stalledKeepalive},
-	{"late word", 0, (*world).lateWord},
-	{"late check", 0, (*world).lateCheck},
+	{"unanswered entries", 0, plot((*world).unanswered)},
+	{"stalled keepalive", 0, plot((*world).stalledKeepalive)},
+	{"late word", 0, plot((*world).lateWord)},
+	{"late check", 0, plot((*world).lateCheck)},
 }
 
 // mostPlay is the latest end of the script. Steps of some profiles take long,
@@ -114,12 +114,15 @@ func (w *world) play() {
 }
 
 // until lets d pass, or less if the run ends first.
-func (w *world) until(d time.Duration) {
+func (w *world) until(d time.Duration) { sleep(d, w.over) }
+
+// sleep lets d pass, or less if end is closed first.
+func sleep(d time.Duration, end <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-w.over:
+	case <-end:
 	}
 }
 

@@ -93,8 +93,7 @@ func sessions(before, after *state.State, out state.Outcome, id string) (all []*
 // that happened there, with the changes of master in between, as far back as it
 // claims, and with the right causes.
 func (o *oracle) recounted(by, path string, limit int, got *lockapi.History) {
-	o.look()
-	o.w.stats.check("reported history")
+	o.checks("reported history")
 	last := o.revisions.revision()
 	kept := int(got.Revision) - int(got.Oldest)
 	switch {

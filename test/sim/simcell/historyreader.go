@@ -114,13 +114,11 @@ func (h *historyReader) lives(ctx context.Context) string {
 
 // acquires requests a lock once. It returns the token if the lock was granted.
 func (h *historyReader) acquires(ctx context.Context, p pair, wait time.Duration, queue bool) uint64 {
-	q := lockapi.LockRequest{Session: p.session, Handle: p.handle, Mode: lockapi.Exclusive, WaitMS: wait.Milliseconds(), Queue: queue}
-	floor := h.w.oracle.floor()
-	var g lockapi.Grant
-	if h.send(ctx, 4*time.Second, h.anyone(), h.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)) != nil || g.State != lockapi.StateHeld {
+	q := lockapi.LockRequest{Mode: lockapi.Exclusive, WaitMS: wait.Milliseconds(), Queue: queue}
+	g, _, err := h.request(ctx, 4*time.Second, h.anyone(), p, q)
+	if err != nil || g.State != lockapi.StateHeld {
 		return 0
 	}
-	h.w.oracle.acquired(h.name, floor, p, g.Token)
 	return g.Token
 }
 

@@ -281,8 +281,7 @@ func (u *user) renewsAtDoor(ctx context.Context, k *keyedSession) bool {
 
 // openedAtDoor checks a session that the door opened.
 func (o *oracle) openedAtDoor(who string, k *keyedSession) {
-	o.look()
-	o.w.stats.check("session of the door")
+	o.checks("session of the door")
 	s, lives := o.latest().Session(k.id)
 	if e, gone := o.ended[k.id]; !lives && (!gone || e.expired) {
 		o.w.fail("%s got session %s, which is not in the log, or has expired (%v)", who, k.id, e)

@@ -166,8 +166,7 @@ func (y *revisions) keysDone(index uint64) {
 
 // wroteKey checks the answer that a write through the door succeeded.
 func (o *oracle) wroteKey(w *write) {
-	o.look()
-	o.w.stats.check("reported change of a key")
+	o.checks("reported change of a key")
 	if w.index == 0 {
 		o.w.fail("%s got that its write %s of %v is done; the log does not have it", w.who, w.content, w.paths)
 	}
@@ -176,8 +175,7 @@ func (o *oracle) wroteKey(w *write) {
 
 // notHolder checks the answer that a session does not hold a key.
 func (o *oracle) notHolder(who string, floor uint64, session, path string) {
-	o.look()
-	o.w.stats.check("reported key of others")
+	o.checks("reported key of others")
 	if !o.since(floor, func(s *state.State) bool {
 		h, _ := s.HoldOrWait(session, path, "")
 		return h == nil
@@ -189,8 +187,7 @@ func (o *oracle) notHolder(who string, floor uint64, session, path string) {
 // otherIndex checks the answer that a key did not have the required index. It
 // had another one at some moment since the call began.
 func (o *oracle) otherIndex(w *write, floor uint64) {
-	o.look()
-	o.w.stats.check("reported index")
+	o.checks("reported index")
 	for path, want := range w.when {
 		all := o.revisions.files[path]
 		now := uint64(0)

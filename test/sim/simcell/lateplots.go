@@ -16,9 +16,8 @@ import (
 // lateSnapshot: a replica that was cut off for longer than a lease gets a
 // snapshot of the whole log and is elected before it stores anything else. Only
 // the snapshot informs it of the lease that it must wait for.
-func (w *world) lateSnapshot() {
-	old, next := w.well()
-	if old == nil || w.snapshotAfter > 100 {
+func (w *world) lateSnapshot(old, next *machine) {
+	if w.snapshotAfter > 100 {
 		return
 	}
 	w.part(next)
@@ -59,9 +58,8 @@ func (w *world) lateSnapshot() {
 // are lost. The follower has more entries than the leader knows, takes a
 // snapshot after them, and cuts its log. When its answers arrive again,
 // replication continues, although the leader's snapshot is older.
-func (w *world) unanswered() {
-	old, next := w.well()
-	if old == nil || w.snapshotAfter > 100 {
+func (w *world) unanswered(old, next *machine) {
+	if w.snapshotAfter > 100 {
 		return
 	}
 	alone := false
@@ -89,17 +87,6 @@ func (w *world) unanswered() {
 	if cut && !goesOn && next.process != nil {
 		w.fail("%s has entries up to %d and gets no more: its master has entries up to %d", next.id, next.disk.high, old.disk.high)
 	}
-}
-
-// soonIn waits until a condition holds, for d at most, and checks often.
-func (w *world) soonIn(d time.Duration, so func() bool) bool {
-	for end := w.now() + d; w.now() < end && !w.isOver(); {
-		if so() {
-			return true
-		}
-		w.until(500 * time.Microsecond)
-	}
-	return false
 }
 
 // lateHeartbeat: the first heartbeat of a leader reaches a replica with a slow
@@ -154,11 +141,7 @@ func (w *world) lateHeartbeat() {
 // relayedEvent: a master with lost follower answers writes files. Its successor
 // commits these writes but still waits for the end of the old lease. Users that
 // see an event at any replica then read at the old master.
-func (w *world) relayedEvent() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) relayedEvent(old, next *machine) {
 	w.net.worst = 2 * w.net.calm
 	defer w.net.fair()
 	for _, m := range w.machines {
@@ -217,11 +200,7 @@ func (u *user) overwrites(ctx context.Context, at string) {
 
 // lateList: a user begins to follow files, and the list of them arrives late,
 // while others write. The events that it gets must start where the list ends.
-func (w *world) lateList() {
-	m, _ := w.well()
-	if m == nil {
-		return
-	}
+func (w *world) lateList(m, _ *machine) {
 	u := w.anyUser()
 	ctx, cancel := context.WithCancel(u.ctx)
 	defer cancel()
@@ -280,11 +259,7 @@ func (w *world) lateAcquire() {
 
 // lateWord: a follower is restarted, and gets late copies of its master's
 // messages before new ones. Clients ask it for its own state.
-func (w *world) lateWord() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) lateWord(old, next *machine) {
 	w.besiege(old)
 	w.until(between(w.script, 50*time.Millisecond, 300*time.Millisecond))
 	old.pause()
@@ -298,9 +273,8 @@ func (w *world) lateWord() {
 
 // lateCheck: a replica stalls while it serves a guest's call for events. Then
 // the guest's token is revoked, and mastership changes.
-func (w *world) lateCheck() {
-	old, next := w.well()
-	if old == nil || w.access == nil || !w.access.ready {
+func (w *world) lateCheck(old, next *machine) {
+	if w.access == nil || !w.access.ready {
 		return
 	}
 	one := w.access.guests[w.script.IntN(len(w.access.guests))]

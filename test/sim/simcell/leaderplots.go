@@ -7,11 +7,7 @@ import (
 // forgetfulLeader: a leader with a slow disk crashes before it has written an
 // entry that just enough of the others have. These are then cut off, and the
 // leader or another replica without the entry is elected.
-func (w *world) forgetfulLeader() {
-	old, _ := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) forgetfulLeader(old, _ *machine) {
 	var with, without []*machine // the others that complete a majority, and the rest
 	for _, m := range w.machines {
 		switch {
@@ -45,11 +41,7 @@ func (w *world) forgetfulLeader() {
 // and clients keep calling. It commits without its own disk. It may then crash,
 // and return without entries that it has applied, while a replica that has them
 // is away.
-func (w *world) slowMaster() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) slowMaster(old, next *machine) {
 	old.disk.heavy = between(w.script, 50*time.Millisecond, 2*time.Second)
 	old.disk.hangs = w.script.IntN(4) == 0
 	for range 1 + w.script.IntN(4) {
@@ -85,11 +77,7 @@ func (w *world) anyLeads(of []*machine) bool {
 // clock checks repeatedly when its wait is about to end. Timers use true time
 // here and would make it check too late. Messages and disks are quick, so that
 // lease and promise are close.
-func (w *world) eagerSuccessor() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) eagerSuccessor(old, next *machine) {
 	most := drift * w.opts.Skew
 	w.net.worst = 2 * w.net.calm
 	for _, m := range []*machine{old, next} {
@@ -125,11 +113,7 @@ func (w *world) eagerSuccessor() {
 // while, and then cut off from the others, so that it forwards no calls.
 // Clients that can only reach it call it when it resumes, and are muted after
 // that.
-func (w *world) outlived() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) outlived(old, next *machine) {
 	w.until(between(w.script, 500*time.Millisecond, 2*time.Second)) // for sessions
 	for _, u := range w.users {
 		w.confine(u, old)
@@ -166,11 +150,7 @@ func (m *machine) waits() time.Duration {
 
 // lapse: a master hands nothing to Raft until its lease has run out, and then
 // continues. Clients killed before have left their sessions behind.
-func (w *world) lapse() {
-	m, _ := w.well()
-	if m == nil {
-		return
-	}
+func (w *world) lapse(m, _ *machine) {
 	for _, u := range w.users {
 		if w.script.IntN(2) == 0 {
 			u.kill()

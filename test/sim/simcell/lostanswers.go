@@ -14,11 +14,7 @@ import (
 // lostAnswer: keyed writes are forwarded to a master that no longer answers, or
 // that can't know their outcome. There is no other master until the forwarding
 // replicas give up. The next master may still execute the writes.
-func (w *world) lostAnswer() {
-	old, _ := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) lostAnswer(old, _ *machine) {
 	w.net.worst = 2 * w.net.calm
 	var others []*machine
 	for _, m := range w.machines {
@@ -55,11 +51,7 @@ func (w *world) lostAnswer() {
 // answers are lost, it dies, and the sessions end before the forwarding replica
 // finds the next master. No caller may get the answer that an executed write
 // had no effect.
-func (w *world) lostSession() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) lostSession(old, next *machine) {
 	sessions := make([]string, len(w.users))
 	for i, u := range w.users {
 		u.handles++
@@ -96,16 +88,16 @@ func (w *world) lostNews() {
 	key := fmt.Sprintf("untold-%s-%d", u.name, u.handles)
 	session := u.open(u.ctx, old.id, key, 20*time.Second)
 	p := u.newPair(session, "/"+key)
-	route, q := lockapi.RouteLocks+p.path, lockapi.NewLockRequest(session)
-	q.Handle = p.handle
-	floor, epoch := w.oracle.floor(), w.oracle.latest().Epoch
-	var g lockapi.Grant
-	if session == "" || u.send(u.ctx, 2*time.Second, old.id, u.message(http.MethodPut, route, q, &g)) != nil {
+	epoch := w.oracle.latest().Epoch
+	if session == "" {
 		return
 	}
-	w.oracle.acquired(u.name, floor, p, g.Token)
+	g, _, err := u.request(u.ctx, 2*time.Second, old.id, p, lockapi.NewLockRequest(session))
+	if err != nil {
+		return
+	}
 	var r lockapi.Released
-	route += fmt.Sprintf("?session=%s&handle=%s&token=%d&by_force=true", session, p.handle, g.Token)
+	route := lockapi.RouteLocks + p.path + fmt.Sprintf("?session=%s&handle=%s&token=%d&by_force=true", session, p.handle, g.Token)
 	if u.send(u.ctx, 2*time.Second, old.id, u.message(http.MethodDelete, route, nil, &r)) != nil || !r.Released {
 		return
 	}

@@ -334,12 +334,7 @@ func (p *process) point() {
 func (p *process) stall(d time.Duration) {
 	p.m.w.trace.note(p.m.id, "a goroutine stalls for %v", d)
 	p.stalled = max(p.stalled, p.m.w.now()+d)
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-p.gone.Done():
-	}
+	sleep(d, p.gone.Done())
 	p.awake()
 }
 

@@ -75,8 +75,7 @@ func (o *oracle) unnamed(p *guestCall, prefix string, e *lockapi.Error) {
 		o.forbidden(p, e)
 		return
 	}
-	o.look()
-	o.w.stats.check("refused name")
+	o.checks("refused name")
 	all := slices.Clone(o.permits.by[p.floor:])
 	for i := p.floor; i < uint64(len(o.permits.by)); i++ {
 		all = append(all, o.permits.steps[i]...)

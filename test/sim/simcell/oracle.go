@@ -103,6 +103,12 @@ func (o *oracle) look() {
 	o.noteReported()
 }
 
+// checks is called before a check of an answer, which the stats count.
+func (o *oracle) checks(what string) {
+	o.look()
+	o.w.stats.check(what)
+}
+
 // mostPoints is the number of steps allowed at one instant. More mean that a
 // process repeats something without waiting.
 const mostPoints = 100_000

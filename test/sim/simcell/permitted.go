@@ -116,8 +116,7 @@ func (o *oracle) permitted(p *guestCall, before uint64) bool {
 // earlier calls with the same effect: a hold stays when the right to it is
 // revoked.
 func (o *oracle) allowed(p *guestCall, what string, before ...*guestCall) {
-	o.look()
-	o.w.stats.check("permitted answer")
+	o.checks("permitted answer")
 	if !slices.ContainsFunc(append([]*guestCall{p}, before...), func(p *guestCall) bool { return o.permitted(p, uint64(len(o.permits.by))) }) {
 		o.w.fail("%s got %s, and was never allowed to since before its call (entry %d)", p.who, what, p.floor)
 	}
@@ -147,8 +146,7 @@ func isForbidden(err error) bool {
 // acknowledged checks that an acknowledged change of rights happened since its call
 // began. The first such entry counts as reported.
 func (o *oracle) acknowledged(what string, floor uint64, so func(*rights) bool) {
-	o.look()
-	o.w.stats.check("reported change of rights")
+	o.checks("reported change of rights")
 	for i := floor; i < uint64(len(o.permits.by)); i++ {
 		if so(o.permits.by[i]) || i > floor && slices.ContainsFunc(o.permits.steps[i], so) {
 			o.reported = max(o.reported, i)
@@ -181,8 +179,7 @@ func (o *oracle) rightsAt(floor, revision uint64) (all []*rights) {
 
 // permittedAt checks that the rights in a state with this revision permit an answer.
 func (o *oracle) permittedAt(p *guestCall, revision uint64, what string) {
-	o.look()
-	o.w.stats.check("permitted answer as of a revision")
+	o.checks("permitted answer as of a revision")
 	if !slices.ContainsFunc(o.rightsAt(p.floor, revision), func(r *rights) bool { return r.answer(p, p.began) == "" }) {
 		o.w.fail("%s got %s as of revision %d, and may not by any state of that revision since entry %d", p.who, what, revision, p.floor)
 	}
@@ -191,8 +188,7 @@ func (o *oracle) permittedAt(p *guestCall, revision uint64, what string) {
 // shown checks a refusal that shows what is at a path. The product determines
 // the caller's identity and its right to read one after the other.
 func (o *oracle) shown(p *guestCall, path string) {
-	o.look()
-	o.w.stats.check("shown in a refusal")
+	o.checks("shown in a refusal")
 	all := o.permits.by[p.floor:]
 	for _, r := range all {
 		who, genuine := r.principal(p.sum, p.began)
@@ -225,8 +221,7 @@ func (o *oracle) listed(p *guestCall, revision uint64, prefix string, page *lock
 // must allow reading it. Events that the caller could always read must not be
 // missing.
 func (o *oracle) eventReceived(p *guestCall, w *watcher, e *lockapi.CellEvent) {
-	o.look()
-	o.w.stats.check("permitted event")
+	o.checks("permitted event")
 	if e.Revision <= w.after || e.Revision > o.revisions.revision() {
 		o.w.fail("%s, which had received all events up to revision %d, gets %s of revision %d", w.who, w.after, lineOf(e), e.Revision)
 		return

@@ -9,8 +9,18 @@ import (
 )
 
 // Plots are schedules of several acts that chance would hardly ever combine.
-// They start in a healthy cell. During a plot no other fault is added, but
-// earlier steps may still have effects.
+// During a plot no other fault is added, but earlier steps may still have
+// effects.
+
+// plot returns the action that plays a plot in a healthy cell, with the master
+// and another machine.
+func plot(play func(w *world, old, next *machine)) func(*world) {
+	return func(w *world) {
+		if old, next := w.well(); old != nil {
+			play(w, old, next)
+		}
+	}
+}
 
 // well ends the faults that it can and waits for a master. It returns that and
 // another machine, or nil.
@@ -26,12 +36,19 @@ func (w *world) well() (old, next *machine) {
 }
 
 // soon waits until a condition holds, for a while.
-func (w *world) soon(so func() bool) bool {
-	for end := w.now() + 5*time.Second; w.now() < end && !w.isOver(); {
+func (w *world) soon(so func() bool) bool { return w.awaits(5*time.Second, 3*time.Millisecond, so) }
+
+// soonIn waits until a condition holds, for d at most, and checks often.
+func (w *world) soonIn(d time.Duration, so func() bool) bool {
+	return w.awaits(d, 500*time.Microsecond, so)
+}
+
+// awaits waits until a condition holds, for d at most, and checks it that often.
+func (w *world) awaits(d, every time.Duration, so func() bool) bool {
+	for end := w.now() + d; w.now() < end && !w.isOver(); w.until(every) {
 		if so() {
 			return true
 		}
-		w.until(3 * time.Millisecond)
 	}
 	return false
 }
@@ -56,11 +73,7 @@ func (w *world) handOver(from, to *machine) {
 
 // siege makes all clients call the master at the same time. One of its
 // goroutines may stall during that. Some clients are muted after it.
-func (w *world) siege() {
-	old, _ := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) siege(old, _ *machine) {
 	w.besiege(old)
 	if w.script.IntN(3) > 0 {
 		old.snag, old.snagged = 1+w.script.IntN(100), between(w.script, 100*time.Millisecond, 1500*time.Millisecond)
@@ -76,11 +89,7 @@ func (w *world) siege() {
 
 // stalledKeepalive: the master stalls while it serves the last keepalive of a
 // session. The caller counts on the session until the end of its ttl.
-func (w *world) stalledKeepalive() {
-	m, _ := w.well()
-	if m == nil {
-		return
-	}
+func (w *world) stalledKeepalive(m, _ *machine) {
 	const ttl = 2 * time.Second
 	u := w.anyUser()
 	u.handles++
@@ -99,11 +108,7 @@ func (w *world) stalledKeepalive() {
 // been in office for a while. Some clients can reach only the paused one. They
 // call again when it resumes, and are muted after that. Others ask it to close
 // a session that they opened at the successor.
-func (w *world) overtaken() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) overtaken(old, next *machine) {
 	w.old = old
 	w.besiege(old)
 	var faithful []*user
@@ -147,11 +152,7 @@ func (w *world) confine(u *user, to *machine) {
 // lateResignation: a master hands over in good order and does not learn the
 // result: its successor need not wait for it. Clients that wait at it may reach
 // no other replica, and are muted after it has answered.
-func (w *world) lateResignation() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) lateResignation(old, next *machine) {
 	switch w.script.IntN(3) {
 	case 0: // no call is under way, and the closing entry is sent at once
 		w.muteAll(500 * time.Millisecond)
@@ -200,11 +201,7 @@ func (w *world) muteAll(d time.Duration) {
 
 // lateAnswers: the master's answers take long. After clients have received the
 // answer to a keepalive, their later messages are lost.
-func (w *world) lateAnswers() {
-	m, _ := w.well()
-	if m == nil {
-		return
-	}
+func (w *world) lateAnswers(m, _ *machine) {
 	late := between(w.script, 300*time.Millisecond, 1500*time.Millisecond)
 	for _, u := range w.users {
 		w.net.lag[[2]string{m.id, u.name}] = late
@@ -224,11 +221,7 @@ func (w *world) lateAnswers() {
 
 // lateOpening: a new leader is delayed before it opens its office. Before that
 // another opens one, and loses the leadership to the first again.
-func (w *world) lateOpening() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) lateOpening(old, next *machine) {
 	w.handOver(old, next)
 	if !w.soon(next.leads) {
 		return
@@ -244,11 +237,7 @@ func (w *world) lateOpening() {
 
 // lateBatch: calls are delayed on their way into the log, while their office
 // ends and the same leader opens the next one.
-func (w *world) lateBatch() {
-	m, _ := w.well()
-	if m == nil {
-		return
-	}
+func (w *world) lateBatch(m, _ *machine) {
 	w.besiege(m)
 	m.snag, m.snagged = 1+w.script.IntN(40), between(w.script, 50*time.Millisecond, 2*time.Second)
 	w.until(between(w.script, 500*time.Microsecond, 20*time.Millisecond))
@@ -261,11 +250,7 @@ func (w *world) lateBatch() {
 // returns while its successor's disk hangs. Just when the successor gets the
 // first entry of its own, it sends a message to the first that it had begun to
 // build before.
-func (w *world) unsharedEntry() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) unsharedEntry(old, next *machine) {
 	w.part(old)
 	w.besiege(old)
 	shared := old.disk.high
@@ -301,11 +286,7 @@ func (m *machine) follows() bool {
 
 // inheritance: mastership changes while users wait for locks that they hold
 // themselves under another handle.
-func (w *world) inheritance() {
-	old, next := w.well()
-	if old == nil {
-		return
-	}
+func (w *world) inheritance(old, next *machine) {
 	for _, u := range w.users {
 		if u.session != nil {
 			go u.inherits(u.ctx, u.session)

@@ -107,14 +107,10 @@ func (u *user) acquires(ctx context.Context, session string) {
 	l := u.anyWant()
 	p := u.newPair(session, l.path)
 	q := lockapi.LockRequest{
-		Session: session, Handle: p.handle, Mode: l.mode, Limit: l.max,
+		Mode: l.mode, Limit: l.max,
 		WaitMS: 500, LockDelayMS: u.delay().Milliseconds(),
 	}
-	floor := u.w.oracle.floor()
-	var g lockapi.Grant
-	if err := u.send(ctx, 2*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g)); err == nil && g.State == lockapi.StateHeld {
-		u.w.oracle.acquired(u.name, floor, p, g.Token)
-	}
+	_, _, _ = u.request(ctx, 2*time.Second, u.anyone(), p, q)
 }
 
 // ask makes the user send every kind of call to one replica at once, not to be

@@ -15,9 +15,8 @@ import (
 //
 // Without a master that knows, such a directory looks like a sound one, and
 // entries that only it had are lost. So here all other replicas have them, too.
-func (w *world) putBack() {
-	old, _ := w.well()
-	if old == nil || !w.memberOperator.rests() {
+func (w *world) putBack(old, _ *machine) {
+	if !w.memberOperator.rests() {
 		return
 	}
 	defer w.memberOperator.goesOn()

@@ -138,8 +138,7 @@ func (o *oracle) overQuota(p *guestCall, err error) {
 	if e == nil || e.Code != lockapi.CodeTooMany || e.Principal == "" {
 		return
 	}
-	o.look()
-	o.w.stats.check("refused for a quota of a principal")
+	o.checks("refused for a quota of a principal")
 	i := slices.IndexFunc(bounded, func(r access.Resource) bool { return r.String() == e.Quota })
 	if i < 0 {
 		o.w.fail("%s got %v, for a quota that the operator does not put", p.who, e)
@@ -216,8 +215,7 @@ func (g *guest) checksUse() {
 	if all == nil {
 		return
 	}
-	o.look()
-	o.w.stats.check("use of a principal")
+	o.checks("use of a principal")
 	asOf := o.countedUntil(g.asOf)
 	if !o.since(asOf, func(s *state.State) bool { return countUse(s)[who] == all[who] }) {
 		o.w.fail("%s has counted %+v for %s, which was never so since entry %d; it has %+v", p.m.id, all[who], who, asOf, countUse(o.latest())[who])

@@ -69,13 +69,8 @@ func (u *user) reconciles(ctx context.Context, p pair, q lockapi.LockRequest) {
 
 // claims requests again a grant that the session shows as unclaimed.
 func (u *user) claims(ctx context.Context, p pair, q lockapi.LockRequest) {
-	floor := u.w.oracle.floor()
 	q.WaitMS, q.Queue = 0, false
-	var g lockapi.Grant
-	err := u.send(ctx, 6*time.Second, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+p.path, q, &g))
-	if err == nil && g.State == lockapi.StateHeld {
-		u.w.oracle.acquired(u.name, floor, p, g.Token)
-	}
+	_, _, _ = u.request(ctx, 6*time.Second, u.anyone(), p, q)
 }
 
 // inherits lets one of the user's handles wait for a lock that another holds,
@@ -89,9 +84,7 @@ func (u *user) inherits(ctx context.Context, s *client.Session) {
 		u.free(ctx, first, 0)
 		return
 	}
-	q := lockapi.LockRequest{Session: second.session, Handle: second.handle, Mode: l.mode, WaitMS: 8000}
-	var g lockapi.Grant
-	floor := u.w.oracle.floor()
+	q := lockapi.LockRequest{Mode: l.mode, WaitMS: 8000}
 	released := make(chan struct{})
 	go func() {
 		defer close(released)
@@ -99,10 +92,9 @@ func (u *user) inherits(ctx context.Context, s *client.Session) {
 		u.free(ctx, first, token)
 	}()
 	patience := between(u.rng, 20*time.Millisecond, 10*time.Second)
-	err := u.send(ctx, patience, u.anyone(), u.message(http.MethodPut, lockapi.RouteLocks+l.path, q, &g))
+	g, _, err := u.request(ctx, patience, u.anyone(), second, q)
 	switch {
 	case err == nil && g.State == lockapi.StateHeld:
-		u.w.oracle.acquired(u.name, floor, second, g.Token)
 		u.free(ctx, second, g.Token)
 	case isUnknown(err):
 		u.reconciles(ctx, second, q)

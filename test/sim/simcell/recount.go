@@ -10,9 +10,8 @@ import (
 // recount: a new office counts the quotas' use from the state. The former
 // office counted it call by call, and must have the same result once no call is
 // under way.
-func (w *world) recount() {
-	old, next := w.well()
-	if old == nil || old.process.master == nil || w.net.again > 0 {
+func (w *world) recount(old, next *machine) {
+	if old.process.master == nil || w.net.again > 0 {
 		return
 	}
 	defer func(pauses bool) { w.pauses = pauses }(w.pauses)

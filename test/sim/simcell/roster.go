@@ -156,8 +156,7 @@ func (o *oracle) unknown(*demand) { o.look() }
 // declined records that a call was refused: it had no effect and will have
 // none.
 func (o *oracle) declined(d *demand, err error) {
-	o.look()
-	o.w.stats.check("refused change of the members")
+	o.checks("refused change of the members")
 	if d.over = true; d.done {
 		o.w.fail("%v was refused, but took effect: %v", d, err)
 	}
@@ -166,8 +165,7 @@ func (o *oracle) declined(d *demand, err error) {
 // agreed records that a call was acknowledged, and checks its effect if no
 // other call is under way.
 func (o *oracle) agreed(d *demand, alone bool) {
-	o.look()
-	o.w.stats.check("change of the members: " + d.kind)
+	o.checks("change of the members: " + d.kind)
 	d.over = true
 	if !alone || o.w.failed() {
 		return

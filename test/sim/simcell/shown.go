@@ -24,8 +24,7 @@ type offer struct {
 // revoked. A grant to claim must not be revoked before the given time is over.
 // That time counts from the sending, on the master's clock, which may be fast.
 func (o *oracle) sessionRead(who string, sent time.Duration, floor uint64, got lockapi.SessionState) {
-	o.look()
-	o.w.stats.check("session read")
+	o.checks("session read")
 	want := locksShown(got)
 	if !o.since(floor, func(s *state.State) bool { return locksOfSession(s, got.ID) == want }) {
 		o.w.fail("%s read session %s with %q, which it never had since before the call (entry %d); now it has %q",

@@ -9,120 +9,44 @@ import (
 // special lists the special profiles. Each repeats one schedule that mixtures
 // of all faults hardly ever contain, because it combines several rare parts.
 var special = []struct {
-	name string
-	set  func(*profile)
+	name    string
+	nothing int      // weight of a step without an action; 0 = all actions stay, and users are not calm
+	acts    []string // the actions that stay
+	more    func(*profile)
 }{
-	{"late answers", func(p *profile) {
-		p.calm()
-		p.acts(3, "late answers")
-		p.hold, p.ttl = 8*time.Second, 1500*time.Millisecond
-	}},
-	{"late copies", func(p *profile) {
-		p.calm()
-		p.acts(30, "client cut off", "slow network", "fair network")
-		p.again = 3
-	}},
-	{"late acquires", func(p *profile) {
-		p.calm()
-		p.acts(3, "late acquire")
-	}},
-	{"late requests", func(p *profile) {
-		p.calm()
-		p.acts(30, "slow network", "fair network")
-		p.stuck, p.ttl = 4, 6*time.Second
-	}},
-	{"outlived office", func(p *profile) {
-		p.calm()
-		p.acts(3, "outlived office")
-		p.ttl, p.probes = 6*time.Second, 2
-	}},
-	{"second thoughts", func(p *profile) {
-		p.calm()
-		p.acts(2, "second thoughts")
-	}},
-	{"unfit masters", func(p *profile) {
-		p.calm()
-		p.acts(2, "unfit master")
-	}},
-	{"unanswered entries", func(p *profile) {
-		p.calm()
-		p.acts(2, "unanswered entries")
-	}},
-	{"priorities", func(p *profile) {
-		p.calm()
-		p.acts(10, "crash", "coup", "transfer", "client crash", "client cut off", "kill of a session", "heal")
+	{"late answers", 3, []string{"late answers"}, func(p *profile) { p.hold, p.ttl = 8*time.Second, 1500*time.Millisecond }},
+	{"late copies", 30, []string{"client cut off", "slow network", "fair network"}, func(p *profile) { p.again = 3 }},
+	{"late acquires", 3, []string{"late acquire"}, nil},
+	{"late requests", 30, []string{"slow network", "fair network"}, func(p *profile) { p.stuck, p.ttl = 4, 6*time.Second }},
+	{"outlived office", 3, []string{"outlived office"}, func(p *profile) { p.ttl, p.probes = 6*time.Second, 2 }},
+	{"second thoughts", 2, []string{"second thoughts"}, nil},
+	{"unfit masters", 2, []string{"unfit master"}, nil},
+	{"unanswered entries", 2, []string{"unanswered entries"}, nil},
+	{"priorities", 10, []string{"crash", "coup", "transfer", "client crash", "client cut off", "kill of a session", "heal"}, func(p *profile) {
 		p.work[0], p.work[1], p.work[5] = 5, 5, 1
 		p.hold, p.delays, p.ranks, p.watches = 500*time.Millisecond, 10, true, true
 	}},
-	{"sets", func(p *profile) {
-		p.calm()
-		p.acts(10, "crash", "coup", "transfer", "client crash", "client cut off", "kill of a session", "heal")
+	{"sets", 10, []string{"crash", "coup", "transfer", "client crash", "client cut off", "kill of a session", "heal"}, func(p *profile) {
 		p.work[0], p.work[1], p.work[5] = 5, 5, 2
 		p.hold, p.delays, p.sets, p.ranks = time.Second, 10, true, true
 	}},
-	{"quotas", func(p *profile) {
-		p.calm()
-		p.acts(6, "crash", "transfer", "recount", "heal")
-		p.access, p.quotas = true, true
-	}},
-	{"keys", func(p *profile) {
-		p.calm()
-		p.acts(10, "crash", "coup", "transfer", "client crash", "client cut off", "kill of a session", "heal")
+	{"quotas", 6, []string{"crash", "transfer", "recount", "heal"}, func(p *profile) { p.access, p.quotas = true, true }},
+	{"keys", 10, []string{"crash", "coup", "transfer", "client crash", "client cut off", "kill of a session", "heal"}, func(p *profile) {
 		p.work[0], p.work[8], p.work[9] = 2, 2, 1
 		p.hold, p.delays, p.keys, p.watches = time.Second, 2, true, true
 	}},
-	{"access", func(p *profile) {
-		p.stalls, p.access, p.watches = 40, true, true
-	}},
-	{"stalled keepalives", func(p *profile) {
-		p.calm()
-		p.acts(3, "stalled keepalive")
-	}},
-	{"lock-delays", func(p *profile) {
-		p.calm()
-		p.acts(10, "client crash", "mute client", "kill of a session")
-		p.hold, p.ttl, p.delays = 8*time.Second, 1500*time.Millisecond, 1
-	}},
-	{"lost news", func(p *profile) {
-		p.calm()
-		p.acts(3, "lost news")
-	}},
-	{"relayed events", func(p *profile) {
-		p.calm()
-		p.acts(3, "relayed event")
-	}},
-	{"cut snapshots", func(p *profile) {
-		p.calm()
-		p.acts(3, "late snapshot", "ambush", "crash in a write", "heal")
-	}},
-	{"new voters", func(p *profile) {
-		p.calm()
-		p.acts(3, "hungry voter", "lagging voter", "heal")
-	}},
-	{"absentees", func(p *profile) {
-		p.calm()
-		p.acts(3, "coup", "cut", "heal")
-		p.members, p.five = true, true
-	}},
-	{"late words", func(p *profile) {
-		p.calm()
-		p.acts(3, "late word")
-		p.again = 3
-	}},
-	{"late checks", func(p *profile) {
-		p.calm()
-		p.acts(3, "late check")
-		p.access = true
-	}},
-	{"failovers of waiters", func(p *profile) {
-		p.calm()
-		p.acts(3, "waiter failover", "inheritance", "heal")
-		p.sets = true
-	}},
-	{"stops", func(p *profile) {
-		p.calm()
-		p.acts(3, "stop in good order", "transfer", "heal")
-	}},
+	{"access", 0, nil, func(p *profile) { p.stalls, p.access, p.watches = 40, true, true }},
+	{"stalled keepalives", 3, []string{"stalled keepalive"}, nil},
+	{"lock-delays", 10, []string{"client crash", "mute client", "kill of a session"}, func(p *profile) { p.hold, p.ttl, p.delays = 8*time.Second, 1500*time.Millisecond, 1 }},
+	{"lost news", 3, []string{"lost news"}, nil},
+	{"relayed events", 3, []string{"relayed event"}, nil},
+	{"cut snapshots", 3, []string{"late snapshot", "ambush", "crash in a write", "heal"}, nil},
+	{"new voters", 3, []string{"hungry voter", "lagging voter", "heal"}, nil},
+	{"absentees", 3, []string{"coup", "cut", "heal"}, func(p *profile) { p.members, p.five = true, true }},
+	{"late words", 3, []string{"late word"}, func(p *profile) { p.again = 3 }},
+	{"late checks", 3, []string{"late check"}, func(p *profile) { p.access = true }},
+	{"failovers of waiters", 3, []string{"waiter failover", "inheritance", "heal"}, func(p *profile) { p.sets = true }},
+	{"stops", 3, []string{"stop in good order", "transfer", "heal"}, nil},
 }
 
 // Profiles returns the names of the special profiles.
@@ -139,8 +63,15 @@ func (p *profile) specialize(r *rand.Rand, name string) {
 	p.again = pick(r, 0, 0, 0, 0, 200, 40, 10)
 	drawn := r.IntN(64)
 	for i, s := range special {
-		if s.name == name || name == "" && i == drawn {
-			s.set(p)
+		if s.name != name && (name != "" || i != drawn) {
+			continue
+		}
+		if s.nothing > 0 {
+			p.calm()
+			p.acts(s.nothing, s.acts)
+		}
+		if s.more != nil {
+			s.more(p)
 		}
 	}
 }
@@ -158,7 +89,7 @@ func (p *profile) calm() {
 }
 
 // acts keeps some actions, and steps without one.
-func (p *profile) acts(nothing int, names ...string) {
+func (p *profile) acts(nothing int, names []string) {
 	for i, a := range actions {
 		if p.weights[i] = 0; slices.Contains(names, a.name) {
 			p.weights[i] = max(1, a.weight)

@@ -36,12 +36,8 @@ func (m *machine) stop(linger time.Duration) {
 	p.deaf = true
 	p.replica.Follow()
 	m.w.trace.note(m.id, "has stopped: %v", err)
-	t := time.NewTimer(linger)
-	defer t.Stop()
-	select {
-	case <-t.C:
+	if sleep(linger, p.gone.Done()); !p.dead() {
 		m.w.stats.check("end in good order")
-	case <-p.gone.Done():
 	}
 	_ = p.replica.Close()
 	if !p.dead() {

@@ -265,12 +265,7 @@ func (u *user) one(ctx context.Context, s *client.Session) {
 
 // wait lets up to d pass.
 func (u *user) wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(between(u.rng, time.Millisecond, max(d, time.Millisecond)))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	sleep(between(u.rng, time.Millisecond, max(d, time.Millisecond)), ctx.Done())
 }
 
 // works holds a lock for a while.

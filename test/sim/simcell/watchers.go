@@ -77,8 +77,7 @@ func (y *revisions) next(after uint64, a asked) uint64 {
 // received checks an event that a watcher received: it must be the next one.
 // Later reads at the master must see it.
 func (o *oracle) received(w *watcher, e *lockapi.CellEvent) {
-	o.look()
-	o.w.stats.check("received event")
+	o.checks("received event")
 	next := o.revisions.next(w.after, w.asked)
 	if next != e.Revision {
 		o.w.fail("%s, which had received all %+v up to revision %d, gets %s of revision %d; the next one has revision %d", w.who, w.asked, w.after, lineOf(e), e.Revision, next)
@@ -97,8 +96,7 @@ func (o *oracle) received(w *watcher, e *lockapi.CellEvent) {
 
 // skipped checks the answer that events are no longer kept.
 func (o *oracle) skipped(w *watcher, at lockapi.Compacted) {
-	o.look()
-	o.w.stats.check("reported compaction")
+	o.checks("reported compaction")
 	if at.Oldest <= w.after || at.Revision < at.Oldest || !o.revisions.whole(at.Revision) {
 		o.w.fail("%s, which had received all up to revision %d, gets that those up to %d are gone, at revision %d; the last is %d", w.who, w.after, at.Oldest, at.Revision, o.revisions.revision())
 		return
@@ -191,8 +189,7 @@ func (u *user) polls(ctx context.Context) {
 
 // reached checks the answer that a watcher has everything up to a revision.
 func (o *oracle) reached(w *watcher, revision uint64) {
-	o.look()
-	o.w.stats.check("reported end of events")
+	o.checks("reported end of events")
 	if next := o.revisions.next(w.after, w.asked); revision < w.after || revision > o.revisions.revision() || next != 0 && next <= revision {
 		o.w.fail("%s gets that there is nothing of %+v after %d up to revision %d; the next one has %d, the last is %d", w.who, w.asked, w.after, revision, next, o.revisions.revision())
 	}
@@ -212,8 +209,7 @@ func (u *user) asksNow(ctx context.Context) {
 // nowIs checks the reported present revision. Events may have come with it, so
 // it may be in the middle of an entry.
 func (o *oracle) nowIs(who string, floor, revision uint64) {
-	o.look()
-	o.w.stats.check("reported present revision")
+	o.checks("reported present revision")
 	if least := o.before(floor).Revision; revision < least || revision > o.revisions.revision() {
 		o.w.fail("%s got revision %d as the cell's; %d had been reported before its call, and the last is %d", who, revision, least, o.revisions.revision())
 		return
@@ -247,8 +243,7 @@ func (u *user) follows(ctx context.Context) {
 // followed checks a change from Follow: it must give the file's state at that
 // revision, once.
 func (o *oracle) followed(who string, f *follower, c *client.FileChange) {
-	o.look()
-	o.w.stats.check("followed")
+	o.checks("followed")
 	switch v := o.revisions.at(c.Path, c.Revision); {
 	case c.Synced:
 		o.knowsAll(who, f, c.Revision)

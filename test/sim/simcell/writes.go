@@ -59,8 +59,7 @@ func (o *oracle) intends(w *write) *write {
 
 // wroteFile checks the answer to a write that succeeded.
 func (o *oracle) wroteFile(w *write, stat *lockapi.FileStat) {
-	o.look()
-	o.w.stats.check("reported write")
+	o.checks("reported write")
 	f := o.revisions.at(stat.Path, stat.Revision).file
 	if w.done[stat.Path] != stat.Revision || f == nil || statLine(f) != statLineOf(stat) {
 		o.w.fail("%s got that its write %s made revision %d of %s (%s); the log has %v", w.who, w.content, stat.Revision, stat.Path, statLineOf(stat), w.done)
@@ -72,8 +71,7 @@ func (o *oracle) wroteFile(w *write, stat *lockapi.FileStat) {
 // deletedFile checks the answer to a deletion of a file: that revision deleted
 // it, or, if it is 0, the call did not.
 func (o *oracle) deletedFile(who string, floor uint64, path string, revision uint64) {
-	o.look()
-	o.w.stats.check("reported deletion")
+	o.checks("reported deletion")
 	if revision != 0 {
 		o.deletedAt(who, floor, path, revision)
 		return
@@ -110,8 +108,7 @@ func (o *oracle) deletedAt(who string, floor uint64, at string, revision uint64)
 // the last n revisions up to that one deleted them, and the directory had no
 // others. With n = 0 it had no files at some moment since the call began.
 func (o *oracle) deletedBelow(who string, floor uint64, dir string, n int, revision uint64) {
-	o.look()
-	o.w.stats.check("reported deletion of a directory")
+	o.checks("reported deletion of a directory")
 	from, to := revision, min(revision, o.revisions.revision())
 	if n == 0 {
 		from, to = o.before(floor).Revision, o.revisions.revision()
@@ -130,8 +127,7 @@ func (o *oracle) deletedBelow(who string, floor uint64, dir string, n int, revis
 
 // notWritten checks the answer that a write had no effect and will have none.
 func (o *oracle) notWritten(w *write, why error) {
-	o.look()
-	o.w.stats.check("reported failure to write")
+	o.checks("reported failure to write")
 	if w.repeated {
 		return
 	}
@@ -191,8 +187,7 @@ func (y *revisions) was(path string, floor, revision uint64) bool {
 // read, with floor 0, may be ahead of what a master knows, so later reads need
 // not see the same.
 func (o *oracle) readAt(who string, floor, revision uint64) bool {
-	o.look()
-	o.w.stats.check("read at a revision")
+	o.checks("read at a revision")
 	switch least := o.before(floor).Revision; {
 	case !o.revisions.whole(revision):
 		o.w.fail("%s read at revision %d, at which no replica ever stopped; the last is %d", who, revision, o.revisions.revision())
@@ -282,8 +277,7 @@ func statLineOf(s *lockapi.FileStat) string {
 // transactionRead is fileRead for a read in a transaction, which may have been between
 // two changes of one entry.
 func (o *oracle) transactionRead(who string, revision uint64, path string, got *lockapi.FileStat, content []byte) {
-	o.look()
-	o.w.stats.check("read in a transaction")
+	o.checks("read in a transaction")
 	if revision > o.revisions.revision() {
 		o.w.fail("%s gets a transaction at revision %d; the last is %d", who, revision, o.revisions.revision())
 		return
