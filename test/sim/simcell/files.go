@@ -241,7 +241,7 @@ func (u *user) whileHeld(ctx context.Context, s *client.Session, h *client.Held)
 // not that still exists.
 func (u *user) underSequencer(ctx context.Context, h *client.Held) {
 	u.wait(ctx, u.w.profile.hold)
-	w, floor := u.newWrite("", u.anyFile()), u.w.oracle.floor()
+	w := u.newWrite("", u.anyFile())
 	w.guards = []uint64{h.Token()}
 	route := lockapi.RouteFiles + w.paths[0] + "?sequencer=" + url.QueryEscape(h.Sequencer())
 	if old := u.former; old != nil && u.rng.IntN(3) == 0 {
@@ -249,11 +249,20 @@ func (u *user) underSequencer(ctx context.Context, h *client.Held) {
 		route += "&sequencer=" + url.QueryEscape(old.Sequencer())
 	}
 	u.former = h
+	m := u.message("", route, nil, nil)
+	u.putOnce(ctx, 10*time.Second, u.anyone(), w, m)
+}
+
+// putOnce writes a file by one call to a route of it.
+func (u *user) putOnce(ctx context.Context, patience time.Duration, at string, w *write, m message) {
+	floor := u.w.oracle.floor()
 	var stat lockapi.FileStat
-	m := u.message(http.MethodPut, route, nil, &stat)
-	m.raw = []byte(u.w.oracle.intends(w).content)
-	err := u.send(ctx, 10*time.Second, u.anyone(), m)
+	m.method, m.out, m.raw = http.MethodPut, &stat, []byte(u.w.oracle.intends(w).content)
+	err := u.send(ctx, patience, at, m)
 	u.recordWrite(floor, w, err, &stat)
+	if errors.Is(err, lockapi.CodeSessionNotFound) && w.session != "" {
+		u.w.oracle.lost(u.name, w.session)
+	}
 	u.noEffect(w, err)
 }
 

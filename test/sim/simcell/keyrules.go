@@ -11,29 +11,21 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// The oracle checks keys here. It follows the changes of the log, not the state:
-// at most one session holds a key, each acquire counts, and the end of a hold
-// changes or deletes the file in its entry.
+// The oracle checks here what calls make of keys. What an entry makes of them is
+// the model's (package model).
 
 // keyHolds are the holds of keys.
 type keyHolds struct {
-	held   map[string]*state.Hold // by path
-	counts map[string]bool        // by path: granted, and its write is still to come in the entry
-	ends   map[string]keyEnd      // by path: ended, and the change of its file is still to come
+	held map[string]string         // by path: the session
+	ends map[string]state.Released // by path: ended in the entry under way
 
 	meta map[string]map[string]string // metadata of the live sessions
 	ways map[string]map[bool]bool     // by session: how calls end it, with lock-delays or without
 }
 
-// keyEnd is the end of a hold, and whether the key had a file.
-type keyEnd struct {
-	state.Released
-	file bool
-}
-
 func newKeyHolds() keyHolds {
 	return keyHolds{
-		map[string]*state.Hold{}, map[string]bool{}, map[string]keyEnd{},
+		map[string]string{}, map[string]state.Released{},
 		map[string]map[string]string{}, map[string]map[bool]bool{},
 	}
 }
@@ -41,10 +33,7 @@ func newKeyHolds() keyHolds {
 // keyGranted checks the grant of a key.
 func (y *revisions) keyGranted(index uint64, h *state.Hold) {
 	y.w.stats.check("grant of a key")
-	if old := y.keys.held[h.Path]; old != nil {
-		y.w.fail("entry %d: key %s is granted to %s with token %d, and held by %s with token %d", index, h.Path, h.Session, h.Token, old.Session, old.Token)
-	}
-	y.keys.held[h.Path], y.keys.counts[h.Path] = h, true
+	y.keys.held[h.Path] = h.Session
 	meta, end := y.keys.meta[h.Session], state.KeyStays
 	delay, err := time.ParseDuration(cmp.Or(meta[lockapi.MetaKeyDelay], lockapi.DefaultKeyDelay))
 	if meta[lockapi.MetaKeyBehavior] == lockapi.KeysDeleted {
@@ -83,85 +72,33 @@ func (y *revisions) endedAsCalled(index uint64, b state.Batch, out state.Outcome
 	}
 }
 
-// keyReleased records that the file must change if it exists.
-func (y *revisions) keyReleased(index uint64, r state.Released) {
-	path := r.Hold.Path
-	if old := y.keys.held[path]; old == nil || old.Token != r.Hold.Token {
-		y.w.fail("entry %d: token %d of key %s is released; the holder was %v", index, r.Hold.Token, path, old)
-	}
-	delete(y.keys.held, path)
-	y.keys.ends[path] = keyEnd{r, y.now(path).file != nil}
-}
-
-// deletes reports whether the end of a hold deletes the file.
-func (r keyEnd) deletes() bool {
-	return r.file && r.Hold.Key == state.KeyDeleted && (r.Reason == state.Closed || r.Reason == state.Expired)
+// keyReleased records the end of a hold, which changes its file if that exists.
+func (y *revisions) keyReleased(r state.Released) {
+	delete(y.keys.held, r.Hold.Path)
+	y.keys.ends[r.Hold.Path] = r
 }
 
 // endedKey reports whether a new version of a file is the one that a hold's end
-// makes, and checks that it has everything of the old version.
-func (y *revisions) endedKey(index uint64, f *state.File, old version) bool {
-	r, ended := y.keys.ends[f.Path]
-	if !ended || !r.file || old.file == nil {
-		return false
-	}
-	if r.deletes() {
-		y.w.fail("entry %d: the file of key %s is not deleted with its session %s", index, f.Path, r.Hold.Session)
-	}
-	if string(f.Content) != string(old.file.Content) {
+// makes.
+func (y *revisions) endedKey(f *state.File, old version) bool {
+	if _, ended := y.keys.ends[f.Path]; !ended || old.file == nil || string(f.Content) != string(old.file.Content) {
 		return false
 	}
 	y.w.stats.check("file of a key changed")
 	delete(y.keys.ends, f.Path)
-	if o := old.file; f.Instance != o.Instance || f.Generation != o.Generation+1 || f.Session != o.Session || f.Locks != o.Locks || f.Flags != o.Flags {
-		y.w.fail("entry %d: the end of a hold makes %v of the file %v", index, f, o)
-	}
 	return true
 }
 
 // wrongKey returns what is wrong with a write for the key at its path, or "".
-func (y *revisions) wrongKey(w *write, f *state.File, old version) string {
-	want := uint64(0)
-	if old.file != nil {
-		want = old.file.Locks
-	}
-	h, granted := y.keys.held[f.Path], y.keys.counts[f.Path]
-	delete(y.keys.counts, f.Path)
-	if granted {
-		want++
-	}
-	locks := w.locks == f.Path || granted
-	if locks {
-		want = max(want, 1) // its file may have been deleted under the hold
-	}
+func (y *revisions) wrongKey(w *write, f *state.File) string {
 	r, ended := y.keys.ends[f.Path]
-	delete(y.keys.ends, f.Path)
 	switch {
-	case f.Locks != want:
-		return fmt.Sprintf("it counts %d locks, want %d", f.Locks, want)
-	case locks && (h == nil || h.Session != w.session):
-		return fmt.Sprintf("it acquires the key, which is held by %v", h)
+	case w.locks == f.Path && y.keys.held[f.Path] != w.session:
+		return fmt.Sprintf("it acquires the key, which is held by %q", y.keys.held[f.Path])
 	case w.unlocks == f.Path && (!ended || r.Hold.Session != w.session):
 		return "it releases the key, which its session did not hold"
-	case ended && r.file && w.unlocks != f.Path:
-		return fmt.Sprintf("the hold with token %d ended before it, and did not change the file", r.Hold.Token)
 	}
 	return ""
-}
-
-// keysDone checks at the end of an entry that each end has changed its file.
-func (y *revisions) keysDone(index uint64) {
-	for path, r := range y.keys.ends {
-		if !r.file {
-			continue
-		}
-		y.w.fail("entry %d: the hold of %s on key %s ends, and its file does not change", index, r.Hold.Session, path)
-	}
-	for path := range y.keys.counts {
-		y.w.fail("entry %d: key %s is acquired, and its file does not change", index, path)
-	}
-	clear(y.keys.ends)
-	clear(y.keys.counts)
 }
 
 // wroteKey checks the answer that a write through the door succeeded.

@@ -189,13 +189,8 @@ func (u *user) passesOn(ctx context.Context, at, then string) {
 
 // overwrites writes a file by one bare call.
 func (u *user) overwrites(ctx context.Context, at string) {
-	w, floor := u.newWrite("", u.anyFile()), u.w.oracle.floor()
-	var stat lockapi.FileStat
-	m := u.message(http.MethodPut, lockapi.RouteFiles+w.paths[0], nil, &stat)
-	m.raw = []byte(u.w.oracle.intends(w).content)
-	err := u.send(ctx, 10*time.Second, at, m)
-	u.recordWrite(floor, w, err, &stat)
-	u.noEffect(w, err)
+	w := u.newWrite("", u.anyFile())
+	u.putOnce(ctx, 10*time.Second, at, w, u.message("", lockapi.RouteFiles+w.paths[0], nil, nil))
 }
 
 // lateList: a user begins to follow files, and the list of them arrives late,

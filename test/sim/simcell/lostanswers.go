@@ -2,7 +2,6 @@ package simcell
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -154,14 +153,6 @@ func (u *user) writesAndCloses(ctx context.Context, at, session string, dead <-c
 // sendsKeyed sends one keyed write once. A refusal means that it has no effect,
 // now or later.
 func (u *user) sendsKeyed(ctx context.Context, at, session string) {
-	w, floor := u.newWrite(session, u.anyFile()), u.w.oracle.floor()
-	var stat lockapi.FileStat
-	m := message{method: http.MethodPut, route: lockapi.RouteFiles + w.paths[0] + "?session=" + session, out: &stat, key: "once-" + w.content}
-	m.raw = []byte(u.w.oracle.intends(w).content)
-	err := u.send(ctx, 20*time.Second, at, m)
-	u.recordWrite(floor, w, err, &stat)
-	if errors.Is(err, lockapi.CodeSessionNotFound) {
-		u.w.oracle.lost(u.name, session)
-	}
-	u.noEffect(w, err)
+	w := u.newWrite(session, u.anyFile())
+	u.putOnce(ctx, 20*time.Second, at, w, message{route: lockapi.RouteFiles + w.paths[0] + "?session=" + session, key: "once-" + w.content})
 }

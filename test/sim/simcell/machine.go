@@ -72,16 +72,9 @@ func (m *machine) reboot() {
 }
 
 func (w *world) machine(id string) *machine {
-	for _, m := range w.machines {
+	for _, m := range w.everyMachine() {
 		if m.id == id {
 			return m
-		}
-	}
-	if w.memberOperator != nil {
-		for _, m := range w.memberOperator.late {
-			if m.id == id {
-				return m
-			}
 		}
 	}
 	panic("no machine " + id)

@@ -75,18 +75,12 @@ func (s *memberOperator) start() {
 	go s.serve()
 }
 
-// addresses returns the names of all present and future machines. A client that
-// is cut off while all others are replaced must find them.
-func (w *world) addresses() (names []string) {
-	for _, m := range w.machines {
-		names = append(names, m.id)
+// everyMachine returns all present and future machines.
+func (w *world) everyMachine() []*machine {
+	if w.memberOperator == nil {
+		return w.machines
 	}
-	if w.memberOperator != nil {
-		for _, m := range w.memberOperator.late {
-			names = append(names, m.id)
-		}
-	}
-	return names
+	return slices.Concat(w.machines, w.memberOperator.late)
 }
 
 // upgrades upgrades a machine's release.
@@ -389,7 +383,7 @@ func (s *memberOperator) call(ctx context.Context, d *demand, do func(context.Co
 				d.over = true
 				return
 			case repeats && !errors.Is(err, lockapi.CodeNoMaster), p.dead(), err != nil && isUnknown(err):
-				s.w.oracle.unknown(d)
+				s.w.oracle.look()
 				if repeats = !repeats && s.rng.IntN(2) == 0; repeats {
 					continue
 				}

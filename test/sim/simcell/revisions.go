@@ -61,7 +61,7 @@ func (y *revisions) add(after *state.State, out state.Outcome) {
 	if after.Revision != y.revision() {
 		y.w.fail("entry %d leads to revision %d; there were %d changes", after.Index, after.Revision, y.revision())
 	}
-	y.keysDone(after.Index)
+	clear(y.keys.ends)
 	for _, w := range y.touched {
 		y.w.stats.check("write")
 		if len(w.done) != len(w.paths) {
@@ -87,7 +87,7 @@ func (y *revisions) note(index uint64, c state.Change) {
 	case state.Released:
 		delete(y.held, c.Hold.Token)
 		if c.Hold.Key != state.NoKey {
-			y.keyReleased(index, c)
+			y.keyReleased(c)
 		}
 	case state.Answered:
 		y.keyed[c.Session]++
@@ -128,7 +128,7 @@ func (y *revisions) answered(index uint64, all []state.Change) {
 func (y *revisions) written(index uint64, f *state.File) {
 	old := y.now(f.Path)
 	y.files[f.Path] = append(y.files[f.Path], version{f.Revision, index, f})
-	if y.endedKey(index, f, old) {
+	if y.endedKey(f, old) {
 		return
 	}
 	w := y.writes[string(f.Content)]
@@ -137,7 +137,7 @@ func (y *revisions) written(index uint64, f *state.File) {
 		return
 	}
 	wrong := y.wrong(w, index, f, old)
-	if key := y.wrongKey(w, f, old); wrong == "" {
+	if key := y.wrongKey(w, f); wrong == "" {
 		wrong = key
 	}
 	if wrong != "" {
@@ -184,15 +184,14 @@ func (y *revisions) wrong(w *write, index uint64, f *state.File, old version) st
 			}
 		}
 	}
-	return lineage(w, f, old.file)
+	return wrongOwner(w, f, old.file)
 }
 
-// lineage returns what is wrong with the fields that a file inherits from its
-// former version, or "".
-func lineage(w *write, f, old *state.File) string {
-	instance, generation, owner := f.Revision, uint64(1), ""
+// wrongOwner returns what is wrong with the session of a written file, or "".
+func wrongOwner(w *write, f, old *state.File) string {
+	owner := ""
 	if old != nil {
-		instance, generation, owner = old.Instance, old.Generation+1, old.Session
+		owner = old.Session
 	}
 	if w.ephemeral != nil {
 		owner = ""
@@ -200,13 +199,13 @@ func lineage(w *write, f, old *state.File) string {
 			owner = w.session
 		}
 	}
-	if f.Instance != instance || f.Generation != generation || f.Session != owner {
-		return fmt.Sprintf("instance %d, generation %d, session %q; want %d, %d, %q", f.Instance, f.Generation, f.Session, instance, generation, owner)
+	if f.Session != owner {
+		return fmt.Sprintf("session %q; want %q", f.Session, owner)
 	}
 	return ""
 }
 
-// gone checks a deletion: the file's session ended, or a call deleted it once.
+// gone checks a deletion by a call: that deleted the file once.
 func (y *revisions) gone(index uint64, c state.FileDeleted) {
 	f := y.now(c.File.Path).file
 	if f == nil || f.Revision != c.File.Revision {
@@ -214,16 +213,9 @@ func (y *revisions) gone(index uint64, c state.FileDeleted) {
 		return
 	}
 	y.files[f.Path] = append(y.files[f.Path], version{revision: c.Revision, index: index})
-	r, ended := y.keys.ends[f.Path]
-	delete(y.keys.ends, f.Path)
-	switch c.Reason {
-	case state.Deleted:
+	if c.Reason == state.Deleted {
 		y.deleted[f.Path]++
 		y.countDeletions(f.Path)
-	default:
-		if f.Session == "" && !(ended && r.deletes()) {
-			y.w.fail("entry %d: %s ends with a session but has none", index, f.Path)
-		}
 	}
 }
 

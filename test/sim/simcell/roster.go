@@ -150,9 +150,6 @@ func (d *demand) meant(before conf) bool {
 // demanded records a call.
 func (o *oracle) demanded(d *demand) { o.roster.demands = append(o.roster.demands, d) }
 
-// unknown records that a call may take effect, now or later.
-func (o *oracle) unknown(*demand) { o.look() }
-
 // declined records that a call was refused: it had no effect and will have
 // none.
 func (o *oracle) declined(d *demand, err error) {

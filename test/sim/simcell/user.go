@@ -96,8 +96,8 @@ func (u *user) start() {
 	}
 	u.ctx, u.crash = context.WithCancel(context.Background())
 	var urls []string
-	for _, name := range u.w.addresses() {
-		urls = append(urls, "http://"+name)
+	for _, m := range u.w.everyMachine() { // a client that is cut off while all others are replaced must find them
+		urls = append(urls, "http://"+m.id)
 	}
 	u.rng.Shuffle(len(urls), func(i, j int) { urls[i], urls[j] = urls[j], urls[i] })
 	config := client.Config{URLs: urls, Transport: u.w.endpoint(u.name, u.ctx), Clock: u.clock.read}
