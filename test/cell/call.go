@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -25,53 +25,75 @@ func Call(ctx context.Context, method, base, pathAndQuery string, in, out any) (
 }
 
 // CallVia makes one call of the HTTP API of the replica at the base URL. A
-// non-nil in is sent as JSON; a non-nil out receives the reply. A problem
-// document is returned as a *lockapi.Error. If ctx has no deadline, the call
-// may take a Step.
+// non-nil in is sent as JSON; see Send.
 func CallVia(ctx context.Context, via *http.Client, method, base, pathAndQuery string, in, out any) (status int, err error) {
+	var body []byte
+	if in != nil {
+		if body, err = json.Marshal(in); err != nil {
+			return 0, err
+		}
+	}
+	reply, err := Send(ctx, via, method, base+pathAndQuery, nil, body, out)
+	if reply == nil {
+		return 0, err
+	}
+	return reply.StatusCode, err
+}
+
+// Send makes one call of the HTTP API. A non-nil out receives the reply. A
+// problem document is returned as a *lockapi.Error.
+func Send(ctx context.Context, via *http.Client, method, url string, header http.Header, body []byte, out any) (*http.Response, error) {
+	reply, content, err := Exchange(ctx, via, method, url, header, body)
+	switch {
+	case err != nil:
+		return reply, err
+	case reply.StatusCode >= 300:
+		problem := &lockapi.Error{}
+		if json.Unmarshal(content, problem) != nil || problem.Code == "" {
+			return reply, fmt.Errorf("%s %s: %s: %s", method, url, reply.Status, content)
+		}
+		return reply, problem
+	case out == nil || len(content) == 0:
+		return reply, nil
+	}
+	if err := json.Unmarshal(content, out); err != nil {
+		return reply, fmt.Errorf("%s %s: reply %q: %w", method, url, content, err)
+	}
+	return reply, nil
+}
+
+// Exchange sends a request and reads the whole reply. If ctx has no deadline, it
+// may take a Step.
+func Exchange(ctx context.Context, via *http.Client, method, url string, header http.Header, body []byte) (*http.Response, []byte, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, Step)
 		defer cancel()
 	}
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return 0, err
-		}
-		body = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, base+pathAndQuery, body)
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	reply, err := via.Do(req)
+	maps.Copy(req.Header, header)
+	reply, err := cmp.Or(via, httpClient).Do(req)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	defer reply.Body.Close()
 	content, err := io.ReadAll(reply.Body)
-	if err != nil {
-		return reply.StatusCode, err
+	return reply, content, err
+}
+
+// Pause waits for d, and reports whether ctx still runs after it.
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	if strings.HasPrefix(reply.Header.Get("Content-Type"), "application/problem+json") {
-		problem := &lockapi.Error{}
-		if err := json.Unmarshal(content, problem); err != nil {
-			return reply.StatusCode, fmt.Errorf("%s %s: problem document %q: %w", method, pathAndQuery, content, err)
-		}
-		return reply.StatusCode, problem
-	}
-	if reply.StatusCode >= 300 {
-		return reply.StatusCode, fmt.Errorf("%s %s: %s: %s", method, pathAndQuery, reply.Status, content)
-	}
-	if out == nil || len(content) == 0 {
-		return reply.StatusCode, nil
-	}
-	if err := json.Unmarshal(content, out); err != nil {
-		return reply.StatusCode, fmt.Errorf("%s %s: reply %q: %w", method, pathAndQuery, content, err)
-	}
-	return reply.StatusCode, nil
 }
 
 // Via returns the client for calls to the replica; each call opens a

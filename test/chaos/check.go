@@ -36,10 +36,10 @@ func (t *trial) save() error {
 	if err := t.saveHistory(filepath.Join(t.dir, "history.json")); err != nil {
 		return err
 	}
-	if err := t.saveEvents(filepath.Join(t.dir, "events.json")); err != nil {
+	if err := saveJSON(filepath.Join(t.dir, "events.json"), t.seen); err != nil {
 		return err
 	}
-	if err := t.saveGrants(filepath.Join(t.dir, "grants.json")); err != nil {
+	if err := saveJSON(filepath.Join(t.dir, "grants.json"), t.grants); err != nil {
 		return err
 	}
 	pictures, err := t.verdict.WritePictures(picturesIn(t.dir))
@@ -97,17 +97,9 @@ func recheck(s *settings, stdout io.Writer) error {
 	return errors.Join(err, fmt.Errorf("%d problems\n%s\npictures: %v", len(v.Problems), strings.Join(v.Problems, "\n"), pictures))
 }
 
-func (t *trial) saveEvents(name string) error {
-	text, err := json.Marshal(t.seen)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(name, text, 0o644)
-}
-
-// saveGrants writes the prober's acquires and the faults during them.
-func (t *trial) saveGrants(name string) error {
-	text, err := json.Marshal(t.grants)
+// saveJSON writes a file as JSON.
+func saveJSON(name string, what any) error {
+	text, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}

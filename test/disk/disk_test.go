@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,16 +57,7 @@ var checksumSeries = regexp.MustCompile(`(?m)^stout_state_checksum (\S+)$(?s:.*)
 // checksum returns the latest sum of a replica's state; index 0 before the
 // first.
 func checksum(ctx context.Context, r *cell.Replica) (index uint64, sum string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+lockapi.RouteMetrics, nil)
-	if err != nil {
-		return 0, "", err
-	}
-	reply, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer reply.Body.Close()
-	page, err := io.ReadAll(reply.Body)
+	_, page, err := cell.Exchange(ctx, nil, http.MethodGet, r.URL+lockapi.RouteMetrics, nil, nil)
 	if err != nil {
 		return 0, "", err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,18 +16,12 @@ import (
 
 // door sends a request to the door of a replica and returns its answer.
 func door(ctx context.Context, r *cell.Replica, method, path, body string) (status int, index uint64, text string, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, r.Door+"/v1/"+path, strings.NewReader(body))
+	resp, answer, err := cell.Exchange(ctx, nil, method, r.Door+"/v1/"+path, nil, []byte(body))
 	if err != nil {
 		return 0, 0, "", err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, 0, "", err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
 	index, _ = strconv.ParseUint(resp.Header.Get("X-Consul-Index"), 10, 64)
-	return resp.StatusCode, index, string(answer), err
+	return resp.StatusCode, index, string(answer), nil
 }
 
 func keySession(ctx context.Context, r *cell.Replica, body string) (string, error) {

@@ -15,14 +15,12 @@ package e2e_test
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -129,21 +127,8 @@ func open(t *testing.T, r *cell.Replica, ttl time.Duration) (s lockapi.Session) 
 // openWithKey makes one attempt to open a session with an idempotency key.
 func openWithKey(ctx context.Context, r *cell.Replica, key, name string, ttl time.Duration) (s lockapi.Session, err error) {
 	body := fmt.Sprintf(`{"name":%q,"ttl_ms":%d}`, name, ttl.Milliseconds())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+lockapi.RouteSessions, strings.NewReader(body))
-	if err != nil {
-		return s, err
-	}
-	req.Header.Set(lockapi.HeaderIdempotencyKey, key)
-	resp, err := r.Via().Do(req)
-	if err != nil {
-		return s, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusCreated {
-		return s, json.NewDecoder(resp.Body).Decode(&s)
-	}
-	problem := &lockapi.Error{}
-	return s, errors.Join(json.NewDecoder(resp.Body).Decode(problem), problem)
+	_, err = cell.Send(ctx, r.Via(), http.MethodPost, r.URL+lockapi.RouteSessions, http.Header{lockapi.HeaderIdempotencyKey: {key}}, []byte(body), &s)
+	return s, err
 }
 
 // ask returns a request for an exclusive lock that waits for the given time.

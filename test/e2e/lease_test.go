@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
@@ -13,25 +12,9 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
+// request makes a call that the replica must not forward.
 func request(ctx context.Context, r *cell.Replica, method, target string, out any) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, r.URL+target, nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set(lockapi.HeaderForward, lockapi.ForwardNever)
-	resp, err := r.Via().Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		problem := &lockapi.Error{}
-		if err := json.NewDecoder(resp.Body).Decode(problem); err != nil {
-			return resp, err
-		}
-		return resp, problem
-	}
-	return resp, json.NewDecoder(resp.Body).Decode(out)
+	return cell.Send(ctx, r.Via(), method, r.URL+target, http.Header{lockapi.HeaderForward: {lockapi.ForwardNever}}, nil, out)
 }
 
 // ownView returns the cell in the replica's own view.

@@ -28,16 +28,10 @@ func wantStatuses(t *testing.T, r *cell.Replica, want map[string]int) {
 
 // answers reports whether a call over a new connection gets a status.
 func answers(ctx context.Context, r *cell.Replica, route string, status int) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+route, nil)
+	resp, _, err := cell.Exchange(ctx, nil, http.MethodGet, r.URL+route, nil, nil)
 	if err != nil {
 		return err
 	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
 	if resp.StatusCode != status {
 		return fmt.Errorf("%s is answered %s", route, resp.Status)
 	}

@@ -236,14 +236,9 @@ func view(t *testing.T, r *cell.Replica) (c lockapi.Cell) {
 
 func metrics(ctx context.Context, t *testing.T, via *http.Client, r *cell.Replica) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+lockapi.RouteMetrics, nil)
-	must(t, err)
-	resp, err := via.Do(req)
+	_, page, err := cell.Exchange(ctx, via, http.MethodGet, r.URL+lockapi.RouteMetrics, nil, nil)
 	if err != nil {
 		return err.Error()
 	}
-	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
-	must(t, err)
 	return string(page)
 }

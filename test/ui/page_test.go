@@ -603,15 +603,9 @@ func fill(at calls) {
 
 func put(at calls, path, content string) {
 	at.t.Helper()
-	req, err := http.NewRequestWithContext(cell.Bounded(at.t), http.MethodPut, at.at.URL+lockapi.RouteFiles+path, strings.NewReader(content))
-	if err != nil {
+	if _, err := cell.Send(cell.Bounded(at.t), at.at.Via(), http.MethodPut, at.at.URL+lockapi.RouteFiles+path, nil, []byte(content), nil); err != nil {
 		at.t.Fatal(err)
 	}
-	resp, err := at.at.Via().Do(req)
-	if err != nil || resp.StatusCode >= 300 {
-		at.t.Fatalf("%v %v", resp, err)
-	}
-	resp.Body.Close()
 }
 
 func busy(at calls) {

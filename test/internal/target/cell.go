@@ -209,16 +209,11 @@ func (c *Cell) usage(ctx context.Context, r lockapi.Replica) (Usage, error) {
 			return u, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+lockapi.RouteMetrics, nil)
+	_, page, err := cell.Exchange(ctx, nil, http.MethodGet, r.URL+lockapi.RouteMetrics, nil, nil)
 	if err != nil {
 		return Usage{}, err
 	}
-	reply, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return Usage{}, err
-	}
-	defer reply.Body.Close()
-	return parseMetrics(reply.Body)
+	return parseMetrics(bytes.NewReader(page))
 }
 
 // KillMaster ends the master like kill -9. It returns the function that

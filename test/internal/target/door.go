@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
 )
 
 // door makes calls as Consul's clients do, by plain HTTP at the cell's doors.
@@ -93,7 +94,7 @@ type doorSession struct {
 func (s *doorSession) renew(ctx context.Context) {
 	defer close(s.ended)
 	for wait := s.ttl / 2; ; {
-		sleep(ctx, wait)
+		cell.Pause(ctx, wait)
 		if ctx.Err() != nil {
 			return
 		}

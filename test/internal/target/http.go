@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
 )
 
 // Raw is a minimal client: it sends each call once, to the replica that an
@@ -227,16 +228,7 @@ func (s *rawSession) keepAlive(ctx context.Context) {
 		wait = s.ttl * 2 / 3
 		if err != nil {
 			wait = 0
-			sleep(ctx, 20*time.Millisecond)
+			cell.Pause(ctx, 20*time.Millisecond)
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

@@ -137,7 +137,7 @@ func (n *Nemesis) Run(ctx context.Context) error {
 	upgrading.Go(func() { n.upgradeAll(ctx) })
 	for {
 		next := p.draw()
-		if !pause(ctx, next.calm) {
+		if !cell.Pause(ctx, next.calm) {
 			break
 		}
 		underWay.Go(func() { n.strike(ctx, next) })
@@ -204,18 +204,6 @@ func (n *Nemesis) log(format string, args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	fmt.Fprintf(n.Log, "%10.3f  %s\n", n.Now().Seconds(), fmt.Sprintf(format, args...))
-}
-
-// pause waits for d, and reports whether ctx still runs after it.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // any returns a random replica; in half of the calls the master, if there is

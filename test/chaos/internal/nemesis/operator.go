@@ -108,7 +108,7 @@ func upgrade(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 // upgradeAll gives every replica this release when it is time, one after the
 // other.
 func (n *Nemesis) upgradeAll(ctx context.Context) {
-	if n.Present == "" || !pause(ctx, n.Upgrade) {
+	if n.Present == "" || !cell.Pause(ctx, n.Upgrade) {
 		return
 	}
 	n.releasing.Lock()
@@ -118,7 +118,7 @@ func (n *Nemesis) upgradeAll(ctx context.Context) {
 		n.strike(ctx, draw{fault: fault{name: "upgrade", begin: func(context.Context, *rand.Rand, *Nemesis) (harm, error) {
 			return harm{what: r.ID + " to this release, permanently", replicas: []*cell.Replica{r}}, n.present(r)
 		}}})
-		if !pause(ctx, mostCalm) {
+		if !cell.Pause(ctx, mostCalm) {
 			return
 		}
 	}

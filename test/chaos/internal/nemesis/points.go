@@ -179,7 +179,7 @@ func stoppedAt(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 // ends first.
 func reached(ctx context.Context, r *cell.Replica) bool {
 	for !r.Stopped() && r.Running() {
-		if !pause(ctx, 10*time.Millisecond) {
+		if !cell.Pause(ctx, 10*time.Millisecond) {
 			return false
 		}
 	}

@@ -68,9 +68,9 @@ func stutter(ctx context.Context, r *rand.Rand, n *Nemesis) (harm, error) {
 	stuttering.Go(func() {
 		for err == nil && ctx.Err() == nil {
 			err = n.keeper.suspend(victim)
-			pause(ctx, between(r, 10*time.Millisecond, 300*time.Millisecond))
+			cell.Pause(ctx, between(r, 10*time.Millisecond, 300*time.Millisecond))
 			err = errors.Join(err, n.keeper.resume(victim))
-			pause(ctx, between(r, 20*time.Millisecond, 200*time.Millisecond))
+			cell.Pause(ctx, between(r, 20*time.Millisecond, 200*time.Millisecond))
 		}
 	})
 	return harm{what: victim.ID, replicas: []*cell.Replica{victim}, undo: func() error {

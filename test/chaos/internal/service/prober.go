@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/test/cell"
 )
 
 const (
@@ -59,7 +60,7 @@ func (p *Prober) keepSession(ctx context.Context) {
 	for ctx.Err() == nil {
 		s, err := p.client.NewSession(ctx, client.Name("prober"))
 		if err != nil {
-			pause(ctx, between)
+			cell.Pause(ctx, between)
 			continue
 		}
 		p.use(s)
@@ -114,7 +115,7 @@ func (p *Prober) acquire(ctx context.Context, path string) (*client.Held, error)
 			}
 			why = err
 		}
-		if !pause(ctx, between) {
+		if !cell.Pause(ctx, between) {
 			return nil, why
 		}
 	}
@@ -122,15 +123,3 @@ func (p *Prober) acquire(ctx context.Context, path string) (*client.Held, error)
 
 // Close ends the prober's connections.
 func (p *Prober) Close() error { return p.client.Close() }
-
-// pause waits for d, and reports whether ctx still runs after it.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -60,18 +60,11 @@ func (e *Events) Follow(ctx context.Context) {
 		following.Go(func() {
 			for ctx.Err() == nil {
 				_ = w.listen(ctx, w.upTo(), w) // resume after any error
-				pauseFor(ctx, 50*time.Millisecond)
+				cell.Pause(ctx, 50*time.Millisecond)
 			}
 		})
 	}
 	following.Wait()
-}
-
-func pauseFor(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // Reach waits until every watcher has received everything up to a revision.

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -62,21 +63,15 @@ func (s *Sums) Look(ctx context.Context, c *cell.Cell) {
 	looking.Wait()
 }
 
-// metricsClient opens a connection for each call, because replicas come and go.
-var metricsClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
-
 // read returns a replica's sum; false if it does not answer or has no sum yet.
 func read(ctx context.Context, r *cell.Replica) (index uint64, sum string, ok bool) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+lockapi.RouteMetrics, nil)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, page, err := cell.Exchange(ctx, nil, http.MethodGet, r.URL+lockapi.RouteMetrics, nil, nil)
 	if err != nil {
 		return 0, "", false
 	}
-	reply, err := metricsClient.Do(req)
-	if err != nil {
-		return 0, "", false
-	}
-	defer reply.Body.Close()
-	return parse(reply.Body)
+	return parse(bytes.NewReader(page))
 }
 
 func parse(metrics io.Reader) (index uint64, sum string, ok bool) {

@@ -1,12 +1,10 @@
 package work
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
 )
 
 // door is a client of the door for Consul's clients. It sends each call to a
@@ -68,16 +67,7 @@ var errGone = errors.New("the session has ended")
 
 // ask makes one call at a door. Without an answer the status is 0.
 func (w *door) ask(ctx context.Context, door, method, target string, body []byte) *reply {
-	req, err := http.NewRequestWithContext(ctx, method, door+target, bytes.NewReader(body))
-	if err != nil {
-		return &reply{}
-	}
-	resp, err := w.http.Do(req)
-	if err != nil {
-		return &reply{}
-	}
-	defer resp.Body.Close()
-	content, err := io.ReadAll(resp.Body)
+	resp, content, err := cell.Exchange(ctx, w.http, method, door+target, nil, body)
 	if err != nil {
 		return &reply{}
 	}
@@ -130,7 +120,7 @@ func (w *door) session(ctx context.Context, r *rand.Rand) (*rawSession, error) {
 	own := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
 	s.kept.Go(func() {
 		for ctx.Err() == nil && w.any(ctx, own, http.MethodPut, "/v1/session/renew/"+s.id, nil).status != http.StatusNotFound {
-			pause(ctx, min(s.ttl/8, time.Second))
+			cell.Pause(ctx, min(s.ttl/8, time.Second))
 		}
 	})
 	return s, nil
@@ -151,7 +141,7 @@ func (w *door) end(ctx context.Context, r *rand.Rand, s *rawSession, key string)
 			if w.any(ctx, r, http.MethodPut, "/v1/session/destroy/"+s.id, nil).done() {
 				return
 			}
-			pause(context.WithoutCancel(ctx), 300*time.Millisecond)
+			cell.Pause(context.WithoutCancel(ctx), 300*time.Millisecond)
 		}
 	}
 }
@@ -161,19 +151,19 @@ func (w *door) end(ctx context.Context, r *rand.Rand, s *rawSession, key string)
 func (w *door) work(ctx context.Context, r *rand.Rand, epoch int) {
 	dir := fmt.Sprintf("chaos/%d/door/", epoch)
 	if !w.put(ctx, r, dir+"conf", "").done() {
-		pause(ctx, 200*time.Millisecond)
+		cell.Pause(ctx, 200*time.Millisecond)
 		return
 	}
 	s, err := w.session(ctx, r)
 	if err != nil {
-		pause(ctx, 50*time.Millisecond)
+		cell.Pause(ctx, 50*time.Millisecond)
 		return
 	}
 	defer w.end(ctx, r, s, dir+"leader")
 	gone := w.hold(ctx, r, s.id, dir+"leader") // the last holder may just have ended
 	for gone == nil && ctx.Err() == nil && r.IntN(15) > 0 {
 		gone = w.round(ctx, r, s.id, dir)
-		pause(ctx, between(r, 20*time.Millisecond, 100*time.Millisecond))
+		cell.Pause(ctx, between(r, 20*time.Millisecond, 100*time.Millisecond))
 	}
 }
 
@@ -221,7 +211,7 @@ func (w *door) hold(ctx context.Context, r *rand.Rand, session, key string) erro
 	if r.IntN(2) == 0 {
 		w.put(ctx, r, key, "")
 	}
-	pause(ctx, between(r, 0, 50*time.Millisecond))
+	cell.Pause(ctx, between(r, 0, 50*time.Millisecond))
 	w.get(ctx, r, key, "")
 	switch r.IntN(8) {
 	case 0, 1: // until the session ends
@@ -267,7 +257,7 @@ func (w *door) byAPI(ctx context.Context, r *rand.Rand, session, path string) er
 	req.Handle = fmt.Sprint("api", w.texts)
 	err := w.brief(ctx, r, http.MethodPut, lockRoute(path), req, nil)
 	if err == nil || lost(err) {
-		pause(ctx, between(r, 0, 50*time.Millisecond))
+		cell.Pause(ctx, between(r, 0, 50*time.Millisecond))
 		err = w.insist(ctx, r, http.MethodDelete, releaseRoute(path, session, req.Handle, 0), nil, nil)
 	}
 	if errors.Is(err, lockapi.CodeSessionNotFound) {
@@ -286,7 +276,7 @@ func until(ctx context.Context, what string, call func() *reply) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %d %s", what, a.status, a.body)
 		}
-		pause(ctx, 50*time.Millisecond)
+		cell.Pause(ctx, 50*time.Millisecond)
 	}
 }
 
@@ -295,7 +285,7 @@ func (w *door) prove(ctx context.Context) error {
 	for {
 		s, err := w.session(ctx, r)
 		if err != nil && ctx.Err() == nil {
-			pause(ctx, 50*time.Millisecond)
+			cell.Pause(ctx, 50*time.Millisecond)
 			continue
 		} else if err != nil {
 			return fmt.Errorf("create a session: %w", err)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/stoutlock/stout/test/cell"
 )
 
 // follower waits at every replica's door, by one blocking query after the
@@ -30,7 +32,7 @@ func (w *follower) work(ctx context.Context, r *rand.Rand, _ int) {
 		running.Go(func() {
 			for ctx.Err() == nil {
 				if w.await(ctx, i).status != http.StatusOK {
-					pause(ctx, 50*time.Millisecond)
+					cell.Pause(ctx, 50*time.Millisecond)
 				}
 			}
 		})
@@ -39,13 +41,13 @@ func (w *follower) work(ctx context.Context, r *rand.Rand, _ int) {
 				within, cancel := context.WithTimeout(ctx, answerTime)
 				w.ask(within, door, http.MethodGet, "/v1/kv/"+beatKey+"?stale", nil)
 				cancel()
-				pause(ctx, 100*time.Millisecond)
+				cell.Pause(ctx, 100*time.Millisecond)
 			}
 		})
 	}
 	for ctx.Err() == nil {
 		w.put(ctx, r, beatKey, "")
-		pause(ctx, between(r, 3*time.Second, 5*time.Second))
+		cell.Pause(ctx, between(r, 3*time.Second, 5*time.Second))
 	}
 	running.Wait()
 }
@@ -81,7 +83,7 @@ func (w *follower) prove(ctx context.Context) error {
 						return
 					}
 					if a.status != http.StatusOK {
-						pause(ctx, 50*time.Millisecond)
+						cell.Pause(ctx, 50*time.Millisecond)
 					}
 				}
 			})

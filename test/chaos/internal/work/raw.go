@@ -57,7 +57,7 @@ func (w *raw) insist(ctx context.Context, r *rand.Rand, method, target string, i
 		if !lost(err) || ctx.Err() != nil {
 			return err
 		}
-		pause(ctx, 20*time.Millisecond)
+		cell.Pause(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -111,7 +111,7 @@ func (w *raw) keepAlive(ctx context.Context, r *rand.Rand, id string, ttl time.D
 			return
 		}
 		if err != nil {
-			pause(ctx, 20*time.Millisecond)
+			cell.Pause(ctx, 20*time.Millisecond)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (w *raw) keepAlive(ctx context.Context, r *rand.Rand, id string, ttl time.D
 func (w *raw) work(ctx context.Context, r *rand.Rand, epoch int) {
 	s, err := w.open(ctx, r, between(r, 2*time.Second, 5*time.Second))
 	if err != nil {
-		pause(ctx, 50*time.Millisecond)
+		cell.Pause(ctx, 50*time.Millisecond)
 		return
 	}
 	defer s.abandon()
@@ -127,7 +127,7 @@ func (w *raw) work(ctx context.Context, r *rand.Rand, epoch int) {
 		if err := w.round(ctx, r, s, draw(r, epoch)); err != nil {
 			return
 		}
-		pause(ctx, between(r, 5*time.Millisecond, 60*time.Millisecond))
+		cell.Pause(ctx, between(r, 5*time.Millisecond, 60*time.Millisecond))
 	}
 	if r.IntN(4) > 0 {
 		_ = w.brief(ctx, r, http.MethodDelete, sessionRoute(s.id), nil, nil) // if this fails, the session expires

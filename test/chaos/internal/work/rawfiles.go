@@ -1,18 +1,17 @@
 package work
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
 )
 
 // rawFiles is a client of plain HTTP that writes files. It repeats a write with
@@ -30,7 +29,7 @@ func newRawFiles(title string, opts *Options) *rawFiles {
 func (w *rawFiles) work(ctx context.Context, r *rand.Rand, epoch int) {
 	s, err := w.open(ctx, r, between(r, 2*time.Second, 5*time.Second))
 	if err != nil {
-		pause(ctx, 50*time.Millisecond)
+		cell.Pause(ctx, 50*time.Millisecond)
 		return
 	}
 	defer s.abandon()
@@ -38,7 +37,7 @@ func (w *rawFiles) work(ctx context.Context, r *rand.Rand, epoch int) {
 		if err := w.round(ctx, r, s.id, d); errors.Is(err, lockapi.CodeSessionNotFound) {
 			return
 		}
-		pause(ctx, between(r, writePause, 2*writePause))
+		cell.Pause(ctx, between(r, writePause, 2*writePause))
 	}
 	if r.IntN(4) > 0 {
 		_ = w.brief(ctx, r, http.MethodDelete, sessionRoute(s.id), nil, nil) // if this fails, the session expires
@@ -47,51 +46,29 @@ func (w *rawFiles) work(ctx context.Context, r *rand.Rand, epoch int) {
 
 type fileRequest struct {
 	method, target string
-	header         map[string]string
+	header         http.Header
 	body           []byte
 }
 
 func (w *rawFiles) send(ctx context.Context, r *rand.Rand, q *fileRequest, out any) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
-	base := w.opts.URLs[r.IntN(len(w.opts.URLs))]
-	req, err := http.NewRequestWithContext(ctx, q.method, base+q.target, bytes.NewReader(q.body))
-	if err != nil {
-		return err
-	}
-	for name, value := range q.header {
-		req.Header.Set(name, value)
-	}
-	reply, err := w.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer reply.Body.Close()
-	content, err := io.ReadAll(reply.Body)
-	switch {
-	case err != nil:
-		return err
-	case reply.StatusCode >= 300:
-		problem := &lockapi.Error{}
-		return errors.Join(json.Unmarshal(content, problem), problem)
-	case out != nil:
-		return json.Unmarshal(content, out)
-	}
-	return nil
+	_, err := cell.Send(ctx, w.http, q.method, w.opts.URLs[r.IntN(len(w.opts.URLs))]+q.target, q.header, q.body, out)
+	return err
 }
 
 // keyed makes a call with a new key, and sometimes repeats it after its answer.
 func (w *rawFiles) keyed(ctx context.Context, r *rand.Rand, q *fileRequest, out any) (err error) {
 	w.texts++
 	if q.header == nil {
-		q.header = map[string]string{}
+		q.header = http.Header{}
 	}
-	q.header[lockapi.HeaderIdempotencyKey] = fmt.Sprintf("%s-%d", w.author, w.texts)
+	q.header.Set(lockapi.HeaderIdempotencyKey, fmt.Sprintf("%s-%d", w.author, w.texts))
 	for range 8 {
 		if err = w.send(ctx, r, q, out); !lost(err) {
 			break
 		}
-		pause(ctx, between(r, 0, 100*time.Millisecond))
+		cell.Pause(ctx, between(r, 0, 100*time.Millisecond))
 	}
 	if err == nil && r.IntN(4) == 0 {
 		_ = w.send(ctx, r, q, nil) // its answer is recorded
@@ -101,7 +78,7 @@ func (w *rawFiles) keyed(ctx context.Context, r *rand.Rand, q *fileRequest, out 
 
 // write returns the call that writes a file, or makes a sequential file.
 func (w *rawFiles) write(method, path string, q url.Values) *fileRequest {
-	return &fileRequest{method: method, target: fileRoute(path) + "?" + q.Encode(), body: w.text(), header: map[string]string{}}
+	return &fileRequest{method: method, target: fileRoute(path) + "?" + q.Encode(), body: w.text(), header: http.Header{}}
 }
 
 func fileRoute(path string) string { return lockapi.RouteFiles + lockapi.EscapePath(path) }
@@ -145,11 +122,11 @@ func (w *rawFiles) compareAndSet(ctx context.Context, r *rand.Rand, path string,
 		err := w.send(ctx, r, &fileRequest{method: http.MethodGet, target: fileRoute(path) + "?as=json"}, &f)
 		switch {
 		case errors.Is(err, lockapi.CodeNotFound):
-			q.header["If-None-Match"] = "*"
+			q.header.Set("If-None-Match", "*")
 		case err != nil:
 			return nil
 		default:
-			q.header["If-Match"] = fmt.Sprintf(`"%d"`, f.Revision)
+			q.header.Set("If-Match", fmt.Sprintf(`"%d"`, f.Revision))
 		}
 		if err := w.keyed(ctx, r, q, nil); errors.Is(err, lockapi.CodeSessionNotFound) {
 			return err
@@ -183,7 +160,7 @@ func (w *rawFiles) hold(ctx context.Context, r *rand.Rand, session string, d des
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		pause(ctx, between(own, 0, 10*time.Millisecond))
+		cell.Pause(ctx, between(own, 0, 10*time.Millisecond))
 		_ = w.send(ctx, own, late, nil)
 	}()
 	err = w.transact(ctx, r, &lockapi.Transaction{Session: session, Then: []lockapi.Operation{
@@ -201,7 +178,7 @@ func (w *rawFiles) transact(ctx context.Context, r *rand.Rand, t *lockapi.Transa
 		return err
 	}
 	return w.keyed(ctx, r, &fileRequest{method: http.MethodPost, target: lockapi.RouteTransactions, body: body,
-		header: map[string]string{"Content-Type": "application/json"}}, out)
+		header: http.Header{"Content-Type": {"application/json"}}}, out)
 }
 
 func (w *rawFiles) prove(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
 )
 
 // errFroze ends a client's session without a call to the cell.
@@ -54,7 +55,7 @@ func (w *raw) round(ctx context.Context, r *rand.Rand, s *rawSession, t target) 
 // written since. At last it asks whether its sequencer is valid.
 func (w *raw) freeze(ctx context.Context, r *rand.Rand, s *rawSession, g *lockapi.Grant, t target) {
 	s.abandon()
-	pause(ctx, s.ttl+between(r, 0, 2*time.Second))
+	cell.Pause(ctx, s.ttl+between(r, 0, 2*time.Second))
 	w.write(g, t)
 	w.opts.grants.ended(g.Sequencer, s.ttl)
 	_ = w.brief(ctx, r, http.MethodGet, sequencerRoute(g.Sequencer), nil, nil) // the answer is recorded
@@ -97,7 +98,7 @@ func (w *raw) acquire(ctx context.Context, r *rand.Rand, path string, req lockap
 		if err == nil && grant.State == lockapi.StateHeld || err != nil && !lost(err) || ctx.Err() != nil {
 			return grant, err
 		}
-		pause(ctx, between(r, 0, 50*time.Millisecond))
+		cell.Pause(ctx, between(r, 0, 50*time.Millisecond))
 	}
 	return grant, err
 }
@@ -114,7 +115,7 @@ func (w *raw) hold(ctx context.Context, r *rand.Rand, g *lockapi.Grant, t target
 		if w.opts.Recorder.Now() >= end || ctx.Err() != nil {
 			return
 		}
-		pause(ctx, between(r, time.Millisecond, 20*time.Millisecond))
+		cell.Pause(ctx, between(r, time.Millisecond, 20*time.Millisecond))
 		if r.IntN(8) == 0 {
 			_ = w.brief(ctx, r, http.MethodGet, sequencerRoute(g.Sequencer), nil, nil) // recorded
 		}
@@ -133,7 +134,7 @@ func (w *raw) release(ctx context.Context, r *rand.Rand, path string, req lockap
 		if !lost(err) {
 			break
 		}
-		pause(ctx, 20*time.Millisecond)
+		cell.Pause(ctx, 20*time.Millisecond)
 	}
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/stoutlock/stout/test/cell"
 )
 
 // reader always has reads under way at every replica, even while that replica
@@ -65,7 +67,7 @@ func (w *reader) work(ctx context.Context, r *rand.Rand, epoch int) {
 				within, cancel := context.WithTimeout(ctx, between(own, readTime/8, readTime))
 				_ = c.call(within, own, http.MethodGet, route, nil, nil) // the answer is recorded
 				cancel()
-				pause(ctx, between(own, 200*time.Millisecond, 800*time.Millisecond))
+				cell.Pause(ctx, between(own, 200*time.Millisecond, 800*time.Millisecond))
 			}
 		})
 	}

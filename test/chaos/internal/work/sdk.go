@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
 	"github.com/stoutlock/stout/test/chaos/internal/exclusion"
 )
 
@@ -39,7 +40,7 @@ func (w *sdk) work(ctx context.Context, r *rand.Rand, epoch int) {
 	}
 	for ctx.Err() == nil && s.Err() == nil {
 		w.round(ctx, r, s, draw(r, epoch))
-		pause(ctx, between(r, 5*time.Millisecond, 60*time.Millisecond))
+		cell.Pause(ctx, between(r, 5*time.Millisecond, 60*time.Millisecond))
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUp)
 	defer cancel()
@@ -105,7 +106,7 @@ func (w *sdk) hold(ctx context.Context, r *rand.Rand, held *client.Held, t targe
 		if r.IntN(4) == 0 {
 			_, _ = w.client.CheckSequencer(held.Context(), held.Sequencer())
 		}
-		pause(held.Context(), between(r, time.Millisecond, 20*time.Millisecond))
+		cell.Pause(held.Context(), between(r, time.Millisecond, 20*time.Millisecond))
 		var at time.Duration
 		if at, ok = good(); ok {
 			until = at

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/lockapi"
+	"github.com/stoutlock/stout/test/cell"
 )
 
 // sdkFiles is a client that writes files with the Go SDK. The SDK repeats a
@@ -34,7 +35,7 @@ func (w *sdkFiles) work(ctx context.Context, r *rand.Rand, epoch int) {
 	desk := deskOf(epoch)
 	for ctx.Err() == nil && s.Err() == nil {
 		w.round(ctx, r, s, desk)
-		pause(ctx, between(r, writePause, 2*writePause))
+		cell.Pause(ctx, between(r, writePause, 2*writePause))
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUp)
 	defer cancel()
@@ -89,7 +90,7 @@ func (w *sdkFiles) share(ctx context.Context, r *rand.Rand, s *client.Session, d
 	}
 	g := taken.Results[0].Grant
 	_, _ = s.Txn().If(client.WhenSequencer(g.Sequencer)).Then(client.OpPut(d.right, w.text())).Else(client.OpGet(d.right)).Commit(ctx)
-	pause(ctx, between(r, 0, 100*time.Millisecond))
+	cell.Pause(ctx, between(r, 0, 100*time.Millisecond))
 	_, _ = s.Txn().Then(client.OpRelease(d.shared, w.author, g.Token), client.OpPut(d.left, w.text())).Commit(ctx)
 }
 
