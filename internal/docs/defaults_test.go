@@ -2,8 +2,6 @@ package docs
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -25,24 +23,17 @@ func seconds(ms int) string { return fmt.Sprint(ms / 1000) }
 // contract. -update writes them.
 func TestDefaults(t *testing.T) {
 	for _, d := range defaults {
-		name := filepath.Join(root, d.file)
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := regexp.MustCompile(d.pattern).FindSubmatchIndex(text)
+		text := read(t, d.file)
+		at := regexp.MustCompile(d.pattern).FindStringSubmatchIndex(text)
 		if at == nil {
 			t.Errorf("%s has no sentence like %q", d.file, d.pattern)
 			continue
 		}
 		from, to := at[2], at[3]
-		switch found := string(text[from:to]); {
+		switch found := text[from:to]; {
 		case found == d.figure:
 		case *update:
-			text = append(text[:from:from], append([]byte(d.figure), text[to:]...)...)
-			if err := os.WriteFile(name, text, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, d.file, text[:from]+d.figure+text[to:])
 		default:
 			t.Errorf("%s says %s, the contract %s: go test ./internal/docs -run TestDefaults -update", d.file, found, d.figure)
 		}

@@ -19,6 +19,49 @@ type page struct {
 	text string
 }
 
+// read returns a file of the repository.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// glob returns the files of the repository that match a pattern.
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	names, err := fs.Glob(os.DirFS(root), pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no files %s: %v", pattern, err)
+	}
+	return names
+}
+
+// sources calls visit with each Go file below some folders, tests left out.
+func sources(t *testing.T, visit func(name string), tops ...string) {
+	t.Helper()
+	for _, top := range tops {
+		err := fs.WalkDir(os.DirFS(root), top, func(name string, _ fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+				visit(name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func pages(t *testing.T) []page {
 	t.Helper()
 	names, err := Pages(root)
@@ -27,11 +70,7 @@ func pages(t *testing.T) []page {
 	}
 	var all []page
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, page{name, string(text)})
+		all = append(all, page{name, read(t, name)})
 	}
 	if len(all) < 5 {
 		t.Fatalf("only %d pages were found", len(all))
@@ -183,20 +222,13 @@ var (
 // TestWordsAreExplained: the glossary has each of Stout's own words that the tutorial
 // introduces, once.
 func TestWordsAreExplained(t *testing.T) {
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
 	there := map[string]int{}
-	for line := range strings.Lines(read("docs/glossary.md")) {
+	for line := range strings.Lines(read(t, "docs/glossary.md")) {
 		if row := cells(strings.TrimSpace(line)); len(row) == 3 {
 			there[row[0]]++
 		}
 	}
-	words := regexp.MustCompile(`\*\*(\w+)\*\*`).FindAllStringSubmatch(read("docs/tutorial.md"), -1)
+	words := regexp.MustCompile(`\*\*(\w+)\*\*`).FindAllStringSubmatch(read(t, "docs/tutorial.md"), -1)
 	if len(words) < 5 {
 		t.Errorf("the tutorial introduces only %q", words)
 	}
@@ -214,12 +246,9 @@ func TestWordsAreExplained(t *testing.T) {
 
 // TestMakeTargetsAreThere: the Makefile has each target that the pages name.
 func TestMakeTargetsAreThere(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := read(t, "Makefile")
 	there := map[string]bool{}
-	for _, found := range makeTarget.FindAllStringSubmatch(string(makefile), -1) {
+	for _, found := range makeTarget.FindAllStringSubmatch(makefile, -1) {
 		there[found[1]] = true
 	}
 	quoted := regexp.MustCompile("(?m)`[^`\n]*`|^make .*$")

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,14 +24,11 @@ func TestHTTPPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := newReference(spec).page()
-	name := filepath.Join(root, httpPage)
 	if *update {
-		if err := os.WriteFile(name, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, httpPage, page)
 	}
-	if have, err := os.ReadFile(name); err != nil || string(have) != page {
-		t.Errorf("%s is out of date (%v): go test ./internal/docs -run TestHTTPPage -update", httpPage, err)
+	if read(t, httpPage) != page {
+		t.Errorf("%s is out of date: go test ./internal/docs -run TestHTTPPage -update", httpPage)
 	}
 	headings := map[string]int{}
 	for _, found := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {

@@ -1,16 +1,10 @@
 package docs
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
-
-// quoted matches quotations in the first cell of a table.
-var quoted = regexp.MustCompile("`([^`]+)`")
 
 // aMessage matches a quoted message, in contrast to a name, path or command.
 var aMessage = regexp.MustCompile(`^[a-z].* .*`)
@@ -18,23 +12,20 @@ var aMessage = regexp.MustCompile(`^[a-z].* .*`)
 // TestQuotedMessages: the programs print the messages that troubleshooting.md quotes,
 // word for word. All parts of a message between ellipses are in one source file.
 func TestQuotedMessages(t *testing.T) {
-	sources := programs(t)
-	text, err := os.ReadFile(filepath.Join(root, "docs/troubleshooting.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	printing := programs(t)
+	text := read(t, "docs/troubleshooting.md")
 	checked := 0
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		row := cells(strings.TrimSpace(line))
 		if len(row) == 0 {
 			continue
 		}
-		for _, found := range quoted.FindAllStringSubmatch(row[0], -1) {
+		for _, found := range quotedSpan.FindAllStringSubmatch(row[0], -1) {
 			if !aMessage.MatchString(found[1]) || strings.HasPrefix(found[1], "stout ") {
 				continue
 			}
 			checked++
-			if !printed(sources, found[1]) {
+			if !printed(printing, found[1]) {
 				t.Errorf("docs/troubleshooting.md quotes %q, which no program prints", found[1])
 			}
 		}
@@ -63,18 +54,7 @@ func printed(sources []string, message string) bool {
 func programs(t *testing.T) (all []string) {
 	t.Helper()
 	joint := regexp.MustCompile(`" ?\+\s*"`)
-	for _, top := range []string{"cmd", "client", "lockapi", "master", "replica", "internal/audit", "internal/dial", "internal/progress"} {
-		err := filepath.WalkDir(filepath.Join(root, top), func(name string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-				return err
-			}
-			source, err := os.ReadFile(name)
-			all = append(all, joint.ReplaceAllString(string(source), ""))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	sources(t, func(name string) { all = append(all, joint.ReplaceAllString(read(t, name), "")) },
+		"cmd", "client", "lockapi", "master", "replica", "internal/audit", "internal/dial", "internal/progress")
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,19 +12,11 @@ import (
 // TestPictures: each drawing is well-formed, has a description, loads no other file
 // and is part of a page.
 func TestPictures(t *testing.T) {
-	names, err := filepath.Glob(filepath.Join(root, "docs/img/*.svg"))
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no pictures: %v", err)
-	}
 	all := pages(t)
-	for _, name := range names {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range glob(t, "docs/img/*.svg") {
 		said := map[string]string{}
 		in := ""
-		for d := xml.NewDecoder(strings.NewReader(string(content))); ; {
+		for d := xml.NewDecoder(strings.NewReader(read(t, name))); ; {
 			token, err := d.Token()
 			if errors.Is(err, io.EOF) {
 				break

@@ -3,7 +3,6 @@ package docs
 import (
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -29,20 +28,15 @@ var (
 // promise that no test attacks fails here.
 func TestPromisesHaveTargets(t *testing.T) {
 	const page = "docs/testing.md"
-	text, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), promisesBegin)
+	text := read(t, page)
+	before, rest, found := strings.Cut(text, promisesBegin)
 	table, after, ended := strings.Cut(rest, promisesEnd)
 	if !found || !ended {
 		t.Fatalf("%s has no lines %q and %q", page, promisesBegin, promisesEnd)
 	}
 	want := promiseTable(t)
 	if *update {
-		if err := os.WriteFile(filepath.Join(root, page), []byte(before+promisesBegin+want+promisesEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, page, before+promisesBegin+want+promisesEnd+after)
 	} else if table != want {
 		t.Errorf("%s is out of date: go test ./internal/docs -run TestPromises -update", page)
 	}
@@ -50,20 +44,17 @@ func TestPromisesHaveTargets(t *testing.T) {
 
 func promiseTable(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/guarantees.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, "docs/guarantees.md")
 	race, err := exec.Command(filepath.Join(root, ".ci/packages"), "race").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	raced, processes := strings.Fields(string(race)), processTests(t)
-	all := promise.FindAllSubmatchIndex(text, -1)
+	all := promise.FindAllStringSubmatchIndex(text, -1)
 	var b strings.Builder
 	b.WriteString("| promise | `make test` (\\*: and `make race`) | `make e2e` |\n| ---: | --- | --- |\n")
 	for i, at := range all {
-		end := strings.Index(string(text), "\nBeside the tests named:")
+		end := strings.Index(text, "\nBeside the tests named:")
 		if i+1 < len(all) {
 			end = min(all[i+1][0], end)
 		}
@@ -123,17 +114,10 @@ func processTests(t *testing.T) map[string]bool {
 
 func markProcesses(t *testing.T, pkg string, out map[string]bool) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		source, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[pkg] = out[pkg] || mainOfProcesses.Match(source)
-		for _, fn := range bodyOfTest.FindAllStringSubmatch(string(source), -1) {
+	for _, f := range glob(t, pkg+"/*_test.go") {
+		source := read(t, f)
+		out[pkg] = out[pkg] || mainOfProcesses.MatchString(source)
+		for _, fn := range bodyOfTest.FindAllStringSubmatch(source, -1) {
 			if strings.Contains(fn[0], "testrun.E2E(") {
 				out[pkg+" "+fn[1]] = true
 			}

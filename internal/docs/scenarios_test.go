@@ -1,8 +1,6 @@
 package docs
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,14 +10,7 @@ import (
 // TestScenariosAreListed: docs/writing-a-client.md names each scenario of the
 // conformance suite under the rule that it tests, and no other.
 func TestScenariosAreListed(t *testing.T) {
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	page := read("docs/writing-a-client.md")
+	page := read(t, "docs/writing-a-client.md")
 	_, rules, found := strings.Cut(page, "\n## The rules\n")
 	rules, _, ended := strings.Cut(rules, "\n## ")
 	if !found || !ended {
@@ -31,7 +22,7 @@ func TestScenariosAreListed(t *testing.T) {
 			listed = append(listed, name[1])
 		}
 	}
-	for _, row := range regexp.MustCompile(`(?m)^\t\{"([a-z-]+)", \w+\},$`).FindAllStringSubmatch(read("test/conformance/suite_test.go"), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\t\{"([a-z-]+)", \w+\},$`).FindAllStringSubmatch(read(t, "test/conformance/suite_test.go"), -1) {
 		there = append(there, row[1])
 	}
 	if len(there) < 20 {

@@ -4,10 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -20,12 +18,9 @@ const mostOwn = 15
 // the name of its file, is in testdata/vocabulary.txt, which lists the field's words by their source, or is one
 // of our own words in docs/glossary.md; and that no listed word is unused.
 func TestVocabulary(t *testing.T) {
-	list, err := os.ReadFile("testdata/vocabulary.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := read(t, "internal/docs/testdata/vocabulary.txt")
 	used := map[string]bool{} // by listed word
-	for line := range strings.Lines(string(list)) {
+	for line := range strings.Lines(list) {
 		if !strings.HasPrefix(line, "#") {
 			for _, word := range strings.Fields(line) {
 				used[word] = false
@@ -60,11 +55,8 @@ func TestVocabulary(t *testing.T) {
 // ownWords returns the first column of the first table in docs/glossary.md.
 func ownWords(t *testing.T) (own []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/glossary.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, _, _ := strings.Cut(string(text), "## From")
+	text := read(t, "docs/glossary.md")
+	table, _, _ := strings.Cut(text, "## From")
 	for line := range strings.Lines(table) {
 		if row := cells(strings.TrimSpace(line)); len(row) > 1 && row[0] != "word" && !strings.HasPrefix(row[0], "---") {
 			own = append(own, strings.Trim(row[0], "`"))
@@ -113,35 +105,26 @@ func stems(word string) []string {
 func productWords(t *testing.T) map[string]string {
 	t.Helper()
 	words := map[string]string{}
-	for _, top := range []string{"client", "lockapi", "lease", "master", "replica", "cmd/stout", "cmd/stoutd", "internal"} {
-		err := filepath.WalkDir(filepath.Join(root, top), func(name string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-				return err
-			}
-			for _, word := range splitName(strings.TrimSuffix(filepath.Base(name), ".go")) {
-				words[word] = name
-			}
-			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-			if err != nil {
-				return err
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				for _, id := range declared(n) {
-					if id.IsExported() {
-						for _, word := range splitName(id.Name) {
-							words[word] = filepath.Base(filepath.Dir(name)) + "." + id.Name
-						}
-					}
-				}
-				_, body := n.(*ast.BlockStmt)
-				return !body
-			})
-			return nil
-		})
+	sources(t, func(name string) {
+		for _, word := range splitName(strings.TrimSuffix(path.Base(name), ".go")) {
+			words[word] = name
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, read(t, name), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		ast.Inspect(f, func(n ast.Node) bool {
+			for _, id := range declared(n) {
+				if id.IsExported() {
+					for _, word := range splitName(id.Name) {
+						words[word] = path.Base(path.Dir(name)) + "." + id.Name
+					}
+				}
+			}
+			_, body := n.(*ast.BlockStmt)
+			return !body
+		})
+	}, "client", "lockapi", "lease", "master", "replica", "cmd/stout", "cmd/stoutd", "internal")
 	return words
 }
 
