@@ -37,7 +37,7 @@ func (s *Source) Server(auth tls.ClientAuthType) *tls.Config {
 // config returns the configuration that from makes of the set in force. It is
 // made once per use.
 func (s *Source) config(use any, from func(*Set) *tls.Config) *tls.Config {
-	g := s.present.Load()
+	g := s.Present()
 	made, ok := g.made.Load(use)
 	if !ok {
 		made, _ = g.made.LoadOrStore(use, from(g.set))

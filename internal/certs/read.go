@@ -33,29 +33,6 @@ type Set struct {
 // a quarter of it.
 const maxFile = 1 << 20
 
-// contents holds the bytes of Files.
-type contents struct{ cert, key, ca []byte }
-
-func (c contents) equal(other contents) bool {
-	return bytes.Equal(c.cert, other.cert) && bytes.Equal(c.key, other.key) && bytes.Equal(c.ca, other.ca)
-}
-
-// read reads the files with r.
-func (f Files) read(r *readfile.Reader) (c contents, err error) {
-	for _, one := range []struct {
-		name string
-		into *[]byte
-	}{{f.Cert, &c.cert}, {f.Key, &c.key}, {f.CA, &c.ca}} {
-		if one.name == "" {
-			continue
-		}
-		if *one.into, err = r.Read(one.name, maxFile); err != nil {
-			return contents{}, err
-		}
-	}
-	return c, nil
-}
-
 func readFile(name string) ([]byte, error) { return new(readfile.Reader).Read(name, maxFile) }
 
 // Exposed reports whether every user of the machine can read a key's file.
@@ -66,31 +43,31 @@ func Exposed(name string) bool {
 
 // parse parses the contents. It accepts a certificate that has expired or is
 // not valid yet.
-func (f Files) parse(c contents) (*Set, error) {
+func (f Files) parse(cert, key, ca []byte) (*Set, error) {
 	s := &Set{}
 	if f.Cert != "" {
-		pair, err := tls.X509KeyPair(c.cert, c.key)
+		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
-			return nil, fmt.Errorf("%s and %s: %w", f.Cert, f.Key, explainPair(c, err))
+			return nil, fmt.Errorf("%s and %s: %w", f.Cert, f.Key, explainPair(key, err))
 		}
 		s.Certificate = &pair
 	}
 	if f.CA != "" {
 		var err error
-		if s.CAs, err = parseAll(c.ca); err != nil {
+		if s.CAs, err = parseAll(ca); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.CA, err)
 		}
 		s.Pool = x509.NewCertPool()
-		for _, ca := range s.CAs {
-			s.Pool.AddCert(ca)
+		for _, c := range s.CAs {
+			s.Pool.AddCert(c)
 		}
 	}
 	return s, nil
 }
 
 // explainPair describes the most frequent fault of a pair in our own words.
-func explainPair(c contents, err error) error {
-	if block, _ := pem.Decode(c.key); block != nil && (block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "") {
+func explainPair(key []byte, err error) error {
+	if block, _ := pem.Decode(key); block != nil && (block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "") {
 		return errors.New("the key is encrypted; stoutd cannot ask for its password, so give a key without one")
 	}
 	return err

@@ -77,7 +77,7 @@ func watch(t *testing.T, f Files, check Check, every ...time.Duration) *watched 
 	}
 	w := &watched{Source: s}
 	if len(every) > 0 {
-		s.every = every[0]
+		s.Every = every[0]
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -51,7 +51,7 @@ func (j *JWTs) Prove(token string) (*Proof, error) {
 	if len(token) > MaxJWT {
 		return nil, fmt.Errorf("it has %d bytes; at most %d are allowed", len(token), MaxJWT)
 	}
-	keys, now := j.Keys.present.Load(), time.Now()
+	keys, now := j.Keys.Present(), time.Now()
 	sum := sha256.Sum256([]byte(token))
 	p, known := keys.proved.of(sum)
 	if !known {

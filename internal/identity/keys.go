@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -11,9 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -22,11 +18,7 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which the key file is read.
-	lookEvery = time.Second
-	// sayEvery is the interval of reports that it cannot be used.
-	sayEvery = 24 * time.Hour
-	// maxKeysFile bounds it, in bytes. A large provider's has some 10 KiB.
+	// maxKeysFile bounds a key file, in bytes. A large provider's has some 10 KiB.
 	maxKeysFile = 1 << 20
 	// leastRSA is the size of the smallest accepted RSA key, in bits. The
 	// library limits the largest, jose.MaxRSAModulusBits.
@@ -42,7 +34,6 @@ type key struct {
 
 // keySet is the content of a key file.
 type keySet struct {
-	content string
 	byID    map[string]key
 	skipped []string // why other keys of the file are not used
 	proved  proved   // tokens verified with these keys
@@ -50,131 +41,30 @@ type keySet struct {
 
 // Keys follows a key file. Its methods are safe for concurrent use.
 type Keys struct {
-	file    string
-	reader  readfile.Reader
-	present atomic.Pointer[keySet]
-
-	mu     sync.Mutex // guards the fields below
-	seen   *sight     // by the last look; nil if it was the present content
-	told   time.Time  // when the refusal of seen was last reported; zero before
-	readAt time.Time  // when the file was last readable
-	counts Counts
-}
-
-// sight is the result of reading the file.
-type sight struct{ content, failed string }
-
-// Counts counts changes to the file.
-type Counts struct{ Taken, Refused uint64 }
-
-// Notice is a report about the file: it has changed and its keys are in force,
-// or why they are not.
-type Notice struct {
-	Taken   bool
-	Refused error
+	*readfile.Followed[keySet]
+	file string
 }
 
 // OpenKeys reads a key file.
 func OpenKeys(file string) (*Keys, error) {
-	k := &Keys{file: file, readAt: time.Now()}
-	content, err := k.read()
-	if err != nil {
-		return nil, err
-	}
-	set, err := parseKeys(content)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	k.present.Store(set)
-	return k, nil
+	followed, err := readfile.Follow([]string{file}, maxKeysFile, func(before *keySet, c [][]byte) (*keySet, error) {
+		set, err := parseKeys(string(c[0]))
+		if err != nil && before == nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		}
+		return set, err
+	})
+	return &Keys{followed, file}, err
 }
 
 // File returns the name of the file.
 func (k *Keys) File() string { return k.file }
 
 // Len returns the number of keys in force.
-func (k *Keys) Len() int { return len(k.present.Load().byID) }
+func (k *Keys) Len() int { return len(k.Present().byID) }
 
 // Skipped returns why the other keys of the file are not used, one line each.
-func (k *Keys) Skipped() []string { return k.present.Load().skipped }
-
-// Counts returns how many changes were accepted and refused so far.
-func (k *Keys) Counts() Counts {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.counts
-}
-
-// Unread returns for how long the file has been unreadable.
-func (k *Keys) Unread() time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return time.Since(k.readAt)
-}
-
-// Watch reads the file once a second until ctx ends, and reports its changes. A
-// change takes effect when two reads in a row found the same, so a half-written
-// file is not used. If the file cannot be read or used, the previous keys stay
-// in force. That is reported at once and once a day.
-func (k *Keys) Watch(ctx context.Context, say func(Notice)) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		taken, refused := k.look()
-		if taken || refused != nil {
-			say(Notice{taken, refused})
-		}
-	}
-}
-
-func (k *Keys) look() (taken bool, refused error) {
-	content, err := k.read()
-	now := sight{content: content}
-	if err != nil {
-		now.failed = err.Error()
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err == nil {
-		k.readAt = time.Now()
-	}
-	if now == (sight{content: k.present.Load().content}) {
-		k.seen, k.told = nil, time.Time{}
-		return false, nil
-	}
-	if k.seen == nil || now != *k.seen {
-		k.seen, k.told = &now, time.Time{}
-		return false, nil
-	}
-	if !k.told.IsZero() && time.Since(k.told) < sayEvery {
-		return false, nil
-	}
-	var set *keySet
-	if err == nil {
-		set, err = parseKeys(content)
-	}
-	if err != nil {
-		if k.told.IsZero() {
-			k.counts.Refused++
-		}
-		k.told = time.Now()
-		return false, err
-	}
-	k.present.Store(set)
-	k.seen = nil
-	k.counts.Taken++
-	return true, nil
-}
-
-func (k *Keys) read() (string, error) {
-	content, err := k.reader.Read(k.file, maxKeysFile)
-	return string(content), err
-}
+func (k *Keys) Skipped() []string { return k.Present().skipped }
 
 // parseKeys reads a JWKS. It skips keys that are not usable here, as RFC 7517
 // requires, because a provider may list others as well. It refuses a file
@@ -187,7 +77,7 @@ func parseKeys(content string) (*keySet, error) {
 	if err := json.Unmarshal([]byte(content), &file); err != nil {
 		return nil, fmt.Errorf("it is not a JWKS, a JSON object with the list \"keys\": %w", err)
 	}
-	set := &keySet{content: content, byID: map[string]key{}}
+	set := &keySet{byID: map[string]key{}}
 	for i, raw := range file.Keys {
 		id, k, err := parseKey(raw)
 		if err != nil {

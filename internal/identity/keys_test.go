@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/stoutlock/stout/internal/readfile"
 )
 
 func jwkOf(key any, kid string) object {
@@ -108,13 +110,13 @@ type watched struct {
 
 func watch(t *testing.T, content string) *watched {
 	w := &watched{JWTs: newJWTs(t, content)}
-	go w.Keys.Watch(t.Context(), func(n Notice) {
+	go w.Keys.Watch(t.Context(), func(taken bool, refused error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if n.Taken {
+		if taken {
 			w.notices = append(w.notices, "taken")
-		} else {
-			w.notices = append(w.notices, n.Refused.Error())
+		} else if refused != nil {
+			w.notices = append(w.notices, refused.Error())
 		}
 	})
 	return w
@@ -152,7 +154,7 @@ func TestKeysChange(t *testing.T) {
 		if _, err := w.Prove(next); err != nil {
 			t.Errorf("the new key: %v", err)
 		}
-		if w.reported() != "taken" || w.Keys.Counts() != (Counts{Taken: 1}) {
+		if w.reported() != "taken" || w.Keys.Counts() != (readfile.Counts{Taken: 1}) {
 			t.Errorf("reported: %s; %+v", w.reported(), w.Keys.Counts())
 		}
 	})
@@ -185,7 +187,7 @@ func TestBrokenKeys(t *testing.T) {
 		if _, err := w.Prove(good("RS256")); err != nil {
 			t.Errorf("without the file: %v", err)
 		}
-		if all := w.reported(); strings.Count(all, "it is not a JWKS") != 1 || strings.Count(all, "no such file") != 1 || w.Keys.Counts() != (Counts{Refused: 2}) {
+		if all := w.reported(); strings.Count(all, "it is not a JWKS") != 1 || strings.Count(all, "no such file") != 1 || w.Keys.Counts() != (readfile.Counts{Refused: 2}) {
 			t.Errorf("reported: %s; %+v", all, w.Keys.Counts())
 		}
 		w.write(t, theirKeys)

@@ -6,4 +6,9 @@
 // again, is read without a restart. Anything but a regular file is refused at
 // once. Reading a named pipe would wait for a writer, and consume what another
 // reader needs.
+//
+// A [Followed] takes over changes of files. A change takes effect when two reads in
+// a row found the same, so a half-written file is not used. Several files take
+// effect together or not at all. If anything is wrong with them, the previous
+// content stays in force and the reason is reported.
 package readfile

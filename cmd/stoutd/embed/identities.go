@@ -72,13 +72,14 @@ func (s security) watchKeys(ctx context.Context, log zerolog.Logger) {
 	if s.api == nil {
 		log.Warn().Msg("the API accepts JWTs and does not use TLS: a listener on the network can copy a JWT and use it; see api-cert")
 	}
-	go keys.Watch(ctx, func(n identity.Notice) {
-		if n.Refused != nil {
-			log.Error().Str("file", keys.File()).Err(n.Refused).Msg("the file of keys of JWTs is unreadable or unusable: the previous keys remain in force")
-			return
+	go keys.Watch(ctx, func(taken bool, refused error) {
+		switch {
+		case refused != nil:
+			log.Error().Str("file", keys.File()).Err(refused).Msg("the file of keys of JWTs is unreadable or unusable: the previous keys remain in force")
+		case taken:
+			log.Info().Str("file", keys.File()).Int("keys", keys.Len()).Msg("the keys of JWTs have changed; the new keys are in force")
+			logSkipped(log, keys)
 		}
-		log.Info().Str("file", keys.File()).Int("keys", keys.Len()).Msg("the keys of JWTs have changed; the new keys are in force")
-		logSkipped(log, keys)
 	})
 }
 
