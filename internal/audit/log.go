@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/safetext"
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 const (
@@ -49,8 +50,8 @@ type Log struct {
 	logger   zerolog.Logger
 	sink     Sink
 	lines    chan entry
-	reopen   chan struct{}
-	look     chan struct{} // failing was set by another goroutine
+	reopen   wait.Wakeup
+	look     wait.Wakeup // failing was set by another goroutine
 	denials  denials
 
 	failing atomic.Pointer[error] // why the last write failed, or hangs; else nil
@@ -89,7 +90,7 @@ func Open(o Options) (*Log, error) {
 func newLog(sink Sink, required bool, logger zerolog.Logger) *Log {
 	l := &Log{
 		required: required, logger: logger, sink: sink,
-		lines: make(chan entry, mostQueued), reopen: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		lines: make(chan entry, mostQueued), reopen: wait.NewWakeup(), look: wait.NewWakeup(),
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	l.denials.tell = l.Note
@@ -196,22 +197,15 @@ func (l *Log) Demand(ctx context.Context, r Record) error {
 func (l *Log) hangs() error {
 	err := fmt.Errorf("its file has accepted no line for %v", patience)
 	if l.failing.CompareAndSwap(nil, &err) {
-		select {
-		case l.look <- struct{}{}:
-		default:
-		}
+		l.look.Wake()
 	}
 	return err
 }
 
 // Reopen opens the file again by its name, after it was moved away.
 func (l *Log) Reopen() {
-	if l == nil {
-		return
-	}
-	select {
-	case l.reopen <- struct{}{}:
-	default: // it is about to be
+	if l != nil {
+		l.reopen.Wake()
 	}
 }
 

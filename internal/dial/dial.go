@@ -17,6 +17,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 const (
@@ -116,36 +118,25 @@ func (d *Dialer) begin(name string) (*lookup, []netip.Addr) {
 func (d *Dialer) lookUp(name string, h *host, l *lookup) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 	defer cancel()
-	type answer struct {
-		found []netip.Addr
-		err   error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		found, err := d.resolver().LookupNetIP(ctx, "ip", name)
-		answers <- answer{found, err}
-	}()
-	var a answer
-	select {
-	case a = <-answers:
-	case <-ctx.Done():
-		a.err = unanswered(name)
+	answer, err := wait.Get(ctx, func() ([]netip.Addr, error) { return d.resolver().LookupNetIP(ctx, "ip", name) })
+	if ctx.Err() != nil {
+		err = unanswered(name)
 	}
 	var found []netip.Addr
-	for _, ip := range a.found {
+	for _, ip := range answer {
 		if ip = ip.Unmap(); ip.IsValid() && !slices.Contains(found, ip) {
 			found = append(found, ip)
 		}
 	}
-	if a.err == nil && len(found) == 0 {
-		a.err = &net.DNSError{Err: "no address", Name: name, IsNotFound: true}
+	if err == nil && len(found) == 0 {
+		err = &net.DNSError{Err: "no address", Name: name, IsNotFound: true}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(found) > 0 {
 		h.found = found[:min(len(found), mostAddresses)]
 	}
-	l.err, l.ended = a.err, time.Now()
+	l.err, l.ended = err, time.Now()
 	close(l.done)
 }
 

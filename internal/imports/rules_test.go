@@ -156,4 +156,4 @@ var testBans = []ban{
 
 // standardOnly lists packages that depend only on the standard library and on
 // each other.
-var standardOnly = []string{"client", "client/admin", "client/internal/bridge", "client/internal/call", "client/internal/decode", "client/internal/timing", "client/internal/wire", "client/fence", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial"}
+var standardOnly = []string{"client", "client/admin", "client/internal/bridge", "client/internal/call", "client/internal/decode", "client/internal/timing", "client/internal/wire", "client/fence", "client/recipe", "lockapi", "lease", "internal/backup", "internal/boottime", "internal/dial", "internal/wait"}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 // Patience is how long a read may take.
@@ -67,27 +69,15 @@ func (r *Reader) mayTry() bool {
 
 // within runs f for at most Patience. After that f continues in the background.
 func within[T any](r *Reader, name string, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		v, err := f()
-		done <- result{v, err}
-	}()
-	over := time.NewTimer(Patience)
-	defer over.Stop()
+	done := wait.Go(f)
 	select {
 	case got := <-done:
-		return got.value, got.err
-	case <-over.C:
+		return got.Value, got.Err
+	case <-time.After(Patience):
 	}
 	r.hangs(1)
 	go func() {
-		<-ended
+		<-done
 		r.hangs(-1)
 	}()
 	var none T
