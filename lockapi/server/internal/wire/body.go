@@ -37,7 +37,7 @@ func (c *conn) restOfBody(n, most int64) (text []byte, err error) {
 	} else if text, err = rest.gather(rest, n); int64(len(text)) == n {
 		err = nil
 	}
-	if c.server.half.done(c) {
+	if c.arrived() {
 		return nil, ErrCrowded
 	}
 	if errors.Is(err, io.EOF) {
@@ -108,7 +108,7 @@ func (r *rest) Read(p []byte) (int, error) {
 	if err := r.arm(r.until); err != nil {
 		return 0, err
 	}
-	r.server.half.holds(r.conn, r.size, false)
+	r.holds(r.size, false)
 	return r.net.Read(p)
 }
 

@@ -44,7 +44,7 @@ type conn struct {
 	out     []byte // the rest of it
 	replies bool   // its handler has returned
 
-	part part // of a request that has not arrived completely
+	half share // of requests that have not arrived completely
 
 	mu       sync.Mutex
 	call     *call     // under way
@@ -58,6 +58,7 @@ type conn struct {
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{server: s, net: nc, under: nc, until: time.Now().Add(s.HeaderTimeout)}
+	c.half.conn = c
 	if config := s.tlsConfig(); config != nil {
 		c.secure(config)
 	}
@@ -211,7 +212,7 @@ func (c *conn) begin(k *call, cut bool) bool {
 func (c *conn) after(n next) next {
 	n, flooded := c.settle(n)
 	if flooded {
-		c.server.half.done(c)
+		c.arrived()
 	}
 	return n
 }

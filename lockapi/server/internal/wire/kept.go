@@ -11,11 +11,13 @@ type Kept struct {
 // Kept returns the present figures.
 func (s *Server) Kept() Kept {
 	var k Kept
-	s.unread.mu.Lock()
-	k.UnreadBytes, k.UnreadCut = s.unread.bytes, s.unread.cut
-	s.unread.mu.Unlock()
-	s.half.mu.Lock()
-	k.HalfBytes, k.HalfCut = s.half.bytes, s.half.cut
-	s.half.mu.Unlock()
+	k.UnreadBytes, k.UnreadCut = s.unread.counts()
+	k.HalfBytes, k.HalfCut = s.half.counts()
 	return k
+}
+
+func (l *ledger) counts() (bytes int, cut uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes, l.cut
 }

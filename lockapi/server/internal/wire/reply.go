@@ -233,7 +233,12 @@ func (c *conn) write(b []byte) error {
 	if len(c.out) == 0 {
 		return nil
 	}
-	defer c.server.unread.waits(c, cap(b))() // all of it stays in memory
+	slow, most := share{conn: c}, c.server.MaxUnreadBytes
+	if most > 0 {
+		most = max(most, cap(b)) // a single reply may be of any length
+	}
+	c.server.unread.holds(&slow, cap(b), most, true) // all of it stays in memory
+	defer c.server.unread.done(&slow)
 	// An expired deadline would fail the next reply before it is tried.
 	defer c.net.SetWriteDeadline(time.Time{})
 	silent := c.server.Silent

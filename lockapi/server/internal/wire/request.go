@@ -96,7 +96,7 @@ func (c *conn) restOfHead() (n int, refused *refusal) {
 		return 0, &refusal{}
 	}
 	defer func() {
-		if c.server.half.done(c) {
+		if c.arrived() {
 			n, refused = 0, &refusal{http.StatusTooManyRequests, ""}
 		}
 	}()
@@ -105,7 +105,7 @@ func (c *conn) restOfHead() (n int, refused *refusal) {
 			return 0, c.longHead()
 		}
 		from := max(0, len(c.in)-3)
-		c.server.half.holds(c, c.held(), false)
+		c.holds(c.held(), false)
 		if c.more() != nil {
 			return 0, &refusal{}
 		}

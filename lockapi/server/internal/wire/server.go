@@ -67,8 +67,7 @@ type Server struct {
 	// http.ErrAbortHandler. The connection is closed after either.
 	Panicked func(value any)
 
-	unread unread
-	half   half
+	unread, half ledger
 
 	tlsOnce sync.Once
 	tlsOwn  *tls.Config

@@ -78,7 +78,7 @@ func (c *conn) handshake() (opened bool) {
 	c.meter.of = c
 	err := c.tls.Handshake()
 	c.meter.of = nil
-	if c.server.half.done(c) {
+	if c.arrived() {
 		return false
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func (m *meter) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
 	if m.of != nil {
 		m.read += n
-		m.of.server.half.holds(m.of, handshakeBytes+m.read, false)
+		m.of.holds(handshakeBytes+m.read, false)
 	}
 	return n, err
 }

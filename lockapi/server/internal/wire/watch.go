@@ -38,14 +38,14 @@ func (c *conn) watchDisconnect(k *call, drain bool) {
 func (c *conn) watch(k *call) {
 	for !c.isFull() {
 		if len(c.in) > 0 {
-			c.server.half.holds(c, c.held(), true)
+			c.holds(c.held(), true)
 		}
 		err := c.wait()
 		under, over := c.seen(err)
 		if under && err == nil {
 			continue
 		}
-		c.server.half.done(c)
+		c.arrived()
 		switch {
 		case under:
 			k.end()
@@ -81,7 +81,7 @@ func (c *conn) isFull() bool { return len(c.in) >= max(c.server.MaxHeaderBytes, 
 // finds the bytes already read. If the call does not end in time, the
 // connection is closed.
 func (c *conn) flood(k *call) {
-	c.server.half.holds(c, c.held(), true)
+	c.holds(c.held(), true)
 	c.mu.Lock()
 	c.watching, c.ahead = false, false
 	c.forgetDeadline()
@@ -92,7 +92,7 @@ func (c *conn) flood(k *call) {
 		k.within(floodTime)
 		return
 	}
-	c.server.half.done(c)
+	c.arrived()
 	if over {
 		c.end()
 	} else {
