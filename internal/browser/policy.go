@@ -20,15 +20,14 @@ type Settings struct {
 
 // Policy decides which calls from browsers are accepted.
 type Policy struct {
-	allowed  map[Origin]bool
-	names    map[string]bool
-	named    func(name string) bool
-	loopback bool
+	Settings
+	allowed map[Origin]bool
+	names   map[string]bool
 }
 
 // New returns a policy.
 func New(s Settings) *Policy {
-	p := &Policy{allowed: map[Origin]bool{}, names: map[string]bool{"localhost": true}, named: s.Named, loopback: s.Loopback}
+	p := &Policy{allowed: map[Origin]bool{}, names: map[string]bool{"localhost": true}, Settings: s}
 	for _, o := range s.Allowed {
 		p.allowed[o], p.names[o.Host.Name] = true, true
 	}
@@ -42,26 +41,6 @@ func New(s Settings) *Policy {
 
 // Shares reports whether pages of any other sites may read answers.
 func (p *Policy) Shares() bool { return len(p.allowed) > 0 }
-
-// Call has the parts of a call that a policy checks. Origin, Site and Preflight
-// are the values of the headers Origin, Sec-Fetch-Site and
-// Access-Control-Request-Method.
-type Call struct {
-	Method, Host            string
-	Origin, Site, Preflight []string
-	// TLS is set if the call came over TLS. A page that did not is then another
-	// site's.
-	TLS bool
-}
-
-// CallOf returns the Call of a request.
-func CallOf(r *http.Request) Call {
-	c := Call{Method: r.Method, Host: r.Host, Origin: r.Header["Origin"], Site: r.Header["Sec-Fetch-Site"], TLS: r.TLS != nil}
-	if len(c.Origin) > 0 {
-		c.Preflight = r.Header["Access-Control-Request-Method"]
-	}
-	return c
-}
 
 // Verdict is the result of checking a call.
 type Verdict struct {
@@ -86,54 +65,55 @@ const (
 )
 
 // Check alone decides whether a call is accepted from its origin.
-func (p *Policy) Check(c Call) Verdict {
-	browser := len(c.Origin) > 0 || len(c.Site) > 0
-	if (browser || p.loopback && c.Host != "") && !p.isOurs(c.Host) {
+func (p *Policy) Check(r *http.Request) Verdict {
+	origins, sites, asked := r.Header["Origin"], r.Header["Sec-Fetch-Site"], r.Header["Access-Control-Request-Method"]
+	browser := len(origins) > 0 || len(sites) > 0
+	if (browser || p.Loopback && r.Host != "") && !p.isOurs(r.Host) {
 		return Verdict{Refusal: ForeignHost}
 	}
 	if !browser {
 		return Verdict{}
 	}
-	method, preflight := c.Method, false
-	if method == http.MethodOptions && len(c.Origin) > 0 && len(c.Preflight) > 0 {
-		method, preflight = c.Preflight[0], true
+	method, preflight := r.Method, false
+	if method == http.MethodOptions && len(origins) > 0 && len(asked) > 0 {
+		method, preflight = asked[0], true
 	}
-	page, known := c.page()
+	page, known := siteOf(origins)
 	switch {
 	case known && p.allowed[page]:
-		return Verdict{Share: c.Origin[0], Preflight: preflight}
-	case isSafe(method), c.ownPage(page, known):
+		return Verdict{Share: origins[0], Preflight: preflight}
+	case isSafe(method), isOwnPage(sites) && (len(origins) == 0 || known && hasServed(r, page)):
 		return Verdict{}
 	}
 	return Verdict{Refusal: ForeignPage}
 }
 
-// page returns the site of the page, if the call names exactly one.
-func (c *Call) page() (Origin, bool) {
-	if len(c.Origin) != 1 {
+// siteOf returns the site of the page, if the call names exactly one.
+func siteOf(origins []string) (Origin, bool) {
+	if len(origins) != 1 {
 		return Origin{}, false
 	}
-	o, err := Parse(c.Origin[0])
+	o, err := Parse(origins[0])
 	return o, err == nil
 }
 
-// ownPage reports whether the call comes from a page that this host has served,
-// or from no page: a person has typed the address.
-func (c *Call) ownPage(page Origin, known bool) bool {
-	if len(c.Site) > 1 || len(c.Site) == 1 && c.Site[0] != "same-origin" && c.Site[0] != "none" {
-		return false
-	}
-	if len(c.Origin) == 0 {
-		return true
-	}
-	host, ok := ParseHost(c.Host)
-	return known && ok && page.Host == host.without(page.Scheme) && (!c.TLS || page.Scheme == "https")
+// isOwnPage reports whether the call comes, by its browser, from a page of this
+// host, or from no page: a person has typed the address. Old browsers send no header.
+func isOwnPage(sites []string) bool {
+	return len(sites) == 0 || len(sites) == 1 && (sites[0] == "same-origin" || sites[0] == "none")
+}
+
+// hasServed reports whether a page is this host's. Over TLS, a page without TLS is
+// another site's.
+func hasServed(r *http.Request, page Origin) bool {
+	host, ok := ParseHost(r.Host)
+	return ok && page.Host == host.without(page.Scheme) && (r.TLS == nil || page.Scheme == "https")
 }
 
 // isOurs reports whether a Host header names this API.
 func (p *Policy) isOurs(header string) bool {
 	h, ok := ParseHost(header)
-	return ok && (h.IsAddress() || p.names[h.Name] || p.named != nil && p.named(h.Name))
+	return ok && (h.IsAddress() || p.names[h.Name] || p.Named != nil && p.Named(h.Name))
 }
 
 // isSafe reports whether a method changes nothing.

@@ -1,6 +1,8 @@
 package browser
 
 import (
+	"crypto/tls"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -154,7 +156,7 @@ var rows = []row{
 func TestJudge(t *testing.T) {
 	open, loopback := policies(t)
 	for _, r := range rows {
-		c := Call{Method: r.method, Host: r.host, Origin: values(r.origin), Site: values(r.site)}
+		c := &http.Request{Method: r.method, Host: r.host, Header: http.Header{"Origin": values(r.origin), "Sec-Fetch-Site": values(r.site)}}
 		if got := told(open.Check(c)); got != r.open {
 			t.Errorf("%+v: %s", r, got)
 		}
@@ -183,7 +185,8 @@ func TestJudgePreflights(t *testing.T) {
 		{"POST", "GET", "10.0.0.1", "https://evil.example", foreign},
 		{"POST", "GET", "10.0.0.1", "https://ui.example.com", share},
 	} {
-		if got := told(open.Check(Call{Method: r.method, Host: r.host, Origin: values(r.origin), Preflight: values(r.asked)})); got != r.want {
+		c := &http.Request{Method: r.method, Host: r.host, Header: http.Header{"Origin": values(r.origin), "Access-Control-Request-Method": values(r.asked)}}
+		if got := told(open.Check(c)); got != r.want {
 			t.Errorf("%+v: %s", r, got)
 		}
 	}
@@ -219,7 +222,7 @@ func FuzzJudge(f *testing.F) {
 	f.Add("DELETE", "[::1]:80", "http://[::1]", "same-site")
 	f.Fuzz(func(t *testing.T, method, host, origin, site string) {
 		p := New(Settings{Names: []string{"stout"}})
-		c := Call{Method: method, Host: host, Origin: []string{origin}, Site: []string{site}}
+		c := &http.Request{Method: method, Host: host, Header: http.Header{"Origin": {origin}, "Sec-Fetch-Site": {site}}}
 		v := p.Check(c)
 		if v.Share != "" || v.Preflight {
 			t.Fatalf("%+v is shared without an origin", c)
@@ -265,7 +268,7 @@ func TestPagesWithoutTLS(t *testing.T) {
 		"https://stout.example.com": Fine, "http://stout.example.com": ForeignPage, "http://other:8080": Fine,
 	} {
 		for _, p := range []*Policy{open, loopback} {
-			c := Call{Method: "POST", Host: "stout.example.com", Origin: []string{origin}, TLS: true}
+			c := &http.Request{Method: "POST", Host: "stout.example.com", Header: http.Header{"Origin": {origin}}, TLS: &tls.ConnectionState{}}
 			if got := p.Check(c).Refusal; got != want {
 				t.Errorf("%s: %v, want %v", origin, got, want)
 			}

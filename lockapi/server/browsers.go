@@ -48,7 +48,7 @@ func (x *exchange) screen() (answered bool, err error) {
 	if x.door {
 		policy = x.doorBrowsers
 	}
-	v := policy.Check(browser.CallOf(x.c.Request))
+	v := policy.Check(x.c.Request)
 	h := x.c.Writer.Header()
 	switch {
 	case strings.HasPrefix(x.c.Request.URL.Path, "/v1/"): // an answer is for one caller at one time

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"net"
+	"net/http"
 	"testing"
 
 	"github.com/stoutlock/stout/cmd/stoutd/config"
@@ -24,7 +25,7 @@ func TestNamesOfTheAPI(t *testing.T) {
 			"stout.example.com": true, "ui.example.com": true, "r1.example.com:1": true, "r3": true, "localhost": true, "10.1.1.1": true,
 			"evil.example": false, "r2": false,
 		} {
-			if refused := p.Check(browser.Call{Method: "POST", Host: host}).Refusal != browser.Fine; refused != (loopback && !ours) {
+			if refused := p.Check(&http.Request{Method: "POST", Host: host}).Refusal != browser.Fine; refused != (loopback && !ours) {
 				t.Errorf("at %s, for %s: refused: %v", address, host, refused)
 			}
 		}
