@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Server returns the configuration of a server that uses TLS 1.2 or later with
-// the source's certificate. It verifies clients by the source's CAs, as auth
+// Server returns the configuration of a server of HTTP/1.1 that uses TLS 1.2 or
+// later with the source's certificate. A client that offers only other protocols by
+// ALPN is refused. It verifies clients by the source's CAs, as auth
 // requires. Each handshake uses the files in force at that time.
 //
 // Sessions are not resumed: a ticket would outlast the CA by which its client's
@@ -28,6 +29,7 @@ func (s *Source) Server(auth tls.ClientAuthType) *tls.Config {
 					ClientAuth:             auth,
 					ClientCAs:              set.Pool,
 					SessionTicketsDisabled: true,
+					NextProtos:             []string{"http/1.1"},
 				}
 			}), nil
 		},

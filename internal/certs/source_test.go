@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -267,6 +268,9 @@ func TestServerConfigIsMadeOnce(t *testing.T) {
 		first := get(optional)
 		if first != get(optional) || first == get(required) || get(required).ClientAuth != tls.RequireAndVerifyClientCert {
 			t.Error("the configuration is made for each handshake, or shared by servers that differ")
+		}
+		if !slices.Equal(first.NextProtos, []string{"http/1.1"}) {
+			t.Errorf("the protocols are %q", first.NextProtos)
 		}
 		put(t, dir, order(t, r1), "r1.pem", "r1-key.pem", "ca.pem")
 		wantMessages(t, "with a new one", w.after(2*time.Second), "taken")

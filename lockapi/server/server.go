@@ -66,7 +66,7 @@ type Options struct {
 	// while access control is on; 0 means no bound.
 	MaxAnonymousWatchers int
 	// TLS, if set, is used on every connection to the API. The API supports
-	// only HTTP/1.1, regardless of the ALPN protocols configured here.
+	// only HTTP/1.1, so http/1.1 is the only ALPN protocol that it may have.
 	TLS *tls.Config
 	// JWTs verifies bearer tokens that are not tokens of the cell; nil accepts
 	// no JWTs.

@@ -33,7 +33,7 @@ func newTLS(t *testing.T) (ours, theirs *tls.Config) {
 	must(t, err)
 	trusted := x509.NewCertPool()
 	trusted.AddCert(leaf)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"http/1.1"}},
 		&tls.Config{RootCAs: trusted, NextProtos: []string{"h2", "http/1.1"}}
 }
 

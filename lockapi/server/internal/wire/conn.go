@@ -59,8 +59,8 @@ type conn struct {
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{server: s, net: nc, under: nc, until: time.Now().Add(s.HeaderTimeout)}
 	c.half.conn = c
-	if config := s.tlsConfig(); config != nil {
-		c.secure(config)
+	if s.TLS != nil {
+		c.secure()
 	}
 	if a := nc.RemoteAddr(); a != nil {
 		c.remote = a.String()

@@ -29,8 +29,8 @@ type Server struct {
 	// handler flushes it (http.Flusher), the reply is sent in pieces from then
 	// on.
 	Handler http.Handler
-	// TLS, if set, is used on all connections, with http/1.1 as the only ALPN
-	// protocol. HeaderTimeout bounds the handshake.
+	// TLS, if set, is used on all connections. If it has ALPN protocols, they are
+	// http/1.1 alone. HeaderTimeout bounds the handshake.
 	TLS *tls.Config
 
 	HeaderTimeout time.Duration // for a request's line and headers
@@ -68,9 +68,6 @@ type Server struct {
 	Panicked func(value any)
 
 	unread, half ledger
-
-	tlsOnce sync.Once
-	tlsOwn  *tls.Config
 
 	closing atomic.Bool
 	mu      sync.Mutex

@@ -14,53 +14,10 @@ import (
 // input.
 const handshakeBytes = 8 << 10
 
-// protocols are the server's ALPN protocols. A client that offers only other
-// protocols is refused in the handshake (RFC 7301, 3.2).
-var protocols = []string{"http/1.1"}
-
-// tlsConfig returns the server's configuration, or nil without TLS.
-func (s *Server) tlsConfig() *tls.Config {
-	if s.TLS == nil {
-		return nil
-	}
-	s.tlsOnce.Do(func() {
-		s.tlsOwn = withProtocols(s.TLS)
-		if choose := s.TLS.GetConfigForClient; choose != nil {
-			s.tlsOwn.GetConfigForClient = chosen(choose)
-		}
-	})
-	return s.tlsOwn
-}
-
-func withProtocols(c *tls.Config) *tls.Config {
-	c = c.Clone()
-	c.NextProtos = slices.Clone(protocols)
-	return c
-}
-
-// chosen adds the server's protocols to the configurations chosen for clients.
-// Usually it is the same configuration each time, and copied once.
-func chosen(choose func(*tls.ClientHelloInfo) (*tls.Config, error)) func(*tls.ClientHelloInfo) (*tls.Config, error) {
-	type copied struct{ from, to *tls.Config }
-	var latest atomic.Pointer[copied]
-	return func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		c, err := choose(hello)
-		if c == nil || err != nil {
-			return nil, err
-		}
-		if known := latest.Load(); known != nil && known.from == c {
-			return known.to, nil
-		}
-		own := withProtocols(c)
-		latest.Store(&copied{c, own})
-		return own, nil
-	}
-}
-
 // secure sets up TLS over the connection.
-func (c *conn) secure(config *tls.Config) {
+func (c *conn) secure() {
 	c.meter = &meter{Conn: c.under, timeout: c.server.WriteTimeout}
-	c.tls = tls.Server(c.meter, config)
+	c.tls = tls.Server(c.meter, c.server.TLS)
 	c.net = c.tls
 }
 

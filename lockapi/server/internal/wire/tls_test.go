@@ -71,14 +71,6 @@ var configs = sync.OnceValues(func() (server, client *tls.Config) {
 		&tls.Config{Certificates: own, RootCAs: trusted, ServerName: "cell"}
 })
 
-// protocol returns a client's configuration that offers protocols by ALPN.
-func protocol(names ...string) *tls.Config {
-	_, client := configs()
-	client = client.Clone()
-	client.NextProtos = names
-	return client
-}
-
 // A request includes the state of its TLS connection, with the client's
 // certificate.
 func TestRequestsTellOfTLS(t *testing.T) {
@@ -116,71 +108,13 @@ func pipeTLS() (net.Listener, func() (net.Conn, error)) {
 	return secured{l, ours}, dial
 }
 
-// The server chooses HTTP/1.1 among the offered protocols; a client that does
-// not offer it is refused.
-func TestALPN(t *testing.T) {
-	h := start(t, pipeTLS, echo)
-	for _, test := range []struct {
-		offered []string
-		chosen  string
-		refused bool
-	}{
-		{nil, "", false},
-		{[]string{"http/1.1"}, "http/1.1", false},
-		{[]string{"h2", "http/1.1"}, "http/1.1", false},
-		{[]string{"h2"}, "", true},
-		{[]string{"acme-tls/1"}, "", true},
-	} {
-		inner, err := h.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := tls.Client(inner, protocol(test.offered...))
-		err = c.Handshake()
-		if (err != nil) != test.refused || c.ConnectionState().NegotiatedProtocol != test.chosen {
-			t.Errorf("%q: %q, %v", test.offered, c.ConnectionState().NegotiatedProtocol, err)
-		}
-		inner.Close()
-	}
-}
-
-// Configurations chosen per client get the server's protocols, and each client
-// gets its own.
-func TestConfigsChosenForClients(t *testing.T) {
-	ours, _ := configs()
-	first, second := ours.Clone(), ours.Clone()
-	second.MinVersion = tls.VersionTLS13
-	first.MaxVersion = tls.VersionTLS12
-	next := first
-	chooses := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return next, nil }}
-	h := start(t, func() (net.Listener, func() (net.Conn, error)) {
-		l, dial := pipe()
-		return secured{l, chooses}, dial
-	}, echo)
-	for _, choice := range []*tls.Config{first, first, second, first} {
-		next = choice
-		inner, err := h.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := tls.Client(inner, protocol("h2", "http/1.1"))
-		if err := c.Handshake(); err != nil {
-			t.Fatal(err)
-		}
-		got := c.ConnectionState()
-		if got.NegotiatedProtocol != "http/1.1" || (got.Version == tls.VersionTLS12) != (choice == first) {
-			t.Errorf("%q, %x", got.NegotiatedProtocol, got.Version)
-		}
-		inner.Close()
-	}
-}
-
 // firstFlight returns a client's first bytes.
 func firstFlight(t *testing.T) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	go func() { _ = tls.Client(ours, protocol("http/1.1")).Handshake() }()
+	_, config := configs()
+	go func() { _ = tls.Client(ours, config).Handshake() }()
 	b := make([]byte, 16<<10)
 	n, err := theirs.Read(b)
 	if err != nil {
@@ -252,7 +186,8 @@ func TestFirstRequestAfterAHandshake(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Second)
-		c := &client{tls.Client(inner, protocol()), t, nil}
+		_, config := configs()
+		c := &client{tls.Client(inner, config), t, nil}
 		if err := c.Conn.(*tls.Conn).Handshake(); err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +223,8 @@ func TestRecordsInPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &pieces{Conn: inner}
-		secure := tls.Client(p, protocol())
+		_, config := configs()
+		secure := tls.Client(p, config)
 		if err := secure.Handshake(); err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +328,8 @@ func TestTLSEndsInGoodOrder(t *testing.T) {
 		}
 		echo(w, r)
 	})
-	older := protocol()
+	_, config := configs()
+	older := config.Clone()
 	older.MaxVersion = tls.VersionTLS12 // alerts of this version are distinguishable from data
 	connect := func() (*client, *records) {
 		inner, err := h.dial()
