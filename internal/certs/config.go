@@ -85,7 +85,7 @@ func (m Mutual) Client(id string) *tls.Config {
 		// VerifyConnection, which runs in every handshake, verifies it instead.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
-			err := verify(state.PeerCertificates, set.Pool, x509.ExtKeyUsageServerAuth)
+			err := verify(state.PeerCertificates, set.Pool, x509.ExtKeyUsageServerAuth, time.Now())
 			if err == nil {
 				err = m.Check(state.PeerCertificates[0], id)
 			}
@@ -107,7 +107,7 @@ func (Mutual) Check(leaf *x509.Certificate, id string) error {
 	return fmt.Errorf("the certificate of %q does not have the URI %s", leaf.Subject, want)
 }
 
-func verify(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage) error {
+func verify(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage, at time.Time) error {
 	if len(chain) == 0 {
 		return errors.New("the other end showed no certificate")
 	}
@@ -115,7 +115,7 @@ func verify(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsag
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}})
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}, CurrentTime: at})
 	return err
 }
 
@@ -128,12 +128,6 @@ func OfReplica(id string) Check {
 		if err := (Mutual{}).Check(leaf, id); err != nil {
 			return fmt.Errorf("%w, which identifies this replica to the others", err)
 		}
-		between := x509.NewCertPool()
-		for _, der := range set.Certificate.Certificate[1:] {
-			if c, err := x509.ParseCertificate(der); err == nil {
-				between.AddCert(c)
-			}
-		}
 		at := time.Now()
 		if at.After(leaf.NotAfter) {
 			at = leaf.NotAfter
@@ -141,8 +135,7 @@ func OfReplica(id string) Check {
 			at = leaf.NotBefore
 		}
 		for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-			_, err := leaf.Verify(x509.VerifyOptions{Roots: set.Pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use}, CurrentTime: at})
-			if err != nil {
+			if err := verify(set.chain, set.Pool, use, at); err != nil {
 				return fmt.Errorf("the other replicas would not accept the certificate of %q; both ends of a connection show it, so it must be for servers and clients: %w", leaf.Subject, err)
 			}
 		}

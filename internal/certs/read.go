@@ -2,15 +2,18 @@ package certs
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"time"
 
 	"github.com/stoutlock/stout/internal/readfile"
+	"github.com/stoutlock/stout/internal/wait"
 )
 
 // Files has the names of PEM files. An empty field names no file.
@@ -27,6 +30,8 @@ type Set struct {
 	Certificate *tls.Certificate // with its Leaf; nil without Files.Cert
 	CAs         []*x509.Certificate
 	Pool        *x509.CertPool // of CAs; nil without Files.CA
+
+	chain []*x509.Certificate // of Certificate
 }
 
 // maxFile bounds a file of certificates, in bytes. The bundles of browsers have
@@ -37,8 +42,10 @@ func readFile(name string) ([]byte, error) { return new(readfile.Reader).Read(na
 
 // Exposed reports whether every user of the machine can read a key's file.
 func Exposed(name string) bool {
-	mode, err := new(readfile.Reader).Mode(name)
-	return err == nil && runtime.GOOS != "windows" && mode.Perm()&0o004 != 0
+	ctx, cancel := context.WithTimeout(context.Background(), readfile.Patience)
+	defer cancel()
+	info, err := wait.Get(ctx, func() (os.FileInfo, error) { return os.Stat(name) })
+	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
 }
 
 // parse parses the contents. It accepts a certificate that has expired or is
@@ -50,7 +57,12 @@ func (f Files) parse(cert, key, ca []byte) (*Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s and %s: %w", f.Cert, f.Key, explainPair(key, err))
 		}
-		s.Certificate = &pair
+		s.Certificate, s.chain = &pair, []*x509.Certificate{pair.Leaf}
+		for _, der := range pair.Certificate[1:] {
+			if c, err := x509.ParseCertificate(der); err == nil {
+				s.chain = append(s.chain, c)
+			}
+		}
 	}
 	if f.CA != "" {
 		var err error
@@ -105,12 +117,9 @@ func parseAll(content []byte) (all []*x509.Certificate, err error) {
 // ends returns when the first certificate of the chain expires, and when the
 // last CA does. The zero time means no certificate.
 func (s *Set) ends() (certificate, cas time.Time) {
-	if s.Certificate != nil {
-		certificate = s.Certificate.Leaf.NotAfter
-		for _, der := range s.Certificate.Certificate[1:] {
-			if c, err := x509.ParseCertificate(der); err == nil && c.NotAfter.Before(certificate) {
-				certificate = c.NotAfter
-			}
+	for i, c := range s.chain {
+		if i == 0 || c.NotAfter.Before(certificate) {
+			certificate = c.NotAfter
 		}
 	}
 	for _, ca := range s.CAs {

@@ -43,33 +43,7 @@ func (r *Reader) Read(name string, most int64) ([]byte, error) {
 	if read == nil {
 		read = regular
 	}
-	return within(r, name, func() ([]byte, error) { return read(name, most) })
-}
-
-// Mode returns the mode of a file, within Patience.
-func (r *Reader) Mode(name string) (os.FileMode, error) {
-	if !r.mayTry() {
-		return 0, errHangs(name)
-	}
-	return within(r, name, func() (os.FileMode, error) {
-		info, err := os.Stat(name)
-		if err != nil {
-			return 0, err
-		}
-		return info.Mode(), nil
-	})
-}
-
-// mayTry reports whether another read may start beside the hanging ones.
-func (r *Reader) mayTry() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.hanging < freely || r.hanging < mostHanging && time.Since(r.last) >= turnEvery
-}
-
-// within runs f for at most Patience. After that f continues in the background.
-func within[T any](r *Reader, name string, f func() (T, error)) (T, error) {
-	done := wait.Go(f)
+	done := wait.Go(func() ([]byte, error) { return read(name, most) })
 	select {
 	case got := <-done:
 		return got.Value, got.Err
@@ -80,8 +54,14 @@ func within[T any](r *Reader, name string, f func() (T, error)) (T, error) {
 		<-done
 		r.hangs(-1)
 	}()
-	var none T
-	return none, errHangs(name)
+	return nil, errHangs(name)
+}
+
+// mayTry reports whether another read may start beside the hanging ones.
+func (r *Reader) mayTry() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hanging < freely || r.hanging < mostHanging && time.Since(r.last) >= turnEvery
 }
 
 func (r *Reader) hangs(n int) {

@@ -37,10 +37,6 @@ func TestRegularFilesAreRead(t *testing.T) {
 			t.Errorf("%s of at most %d bytes: %q, %v; want %q", c.name, c.most, got, err, c.refused)
 		}
 	}
-	var r Reader
-	if mode, err := r.Mode(file); err != nil || mode.Perm() != 0o600 {
-		t.Errorf("%v, %v", mode, err)
-	}
 }
 
 // TestReadsThatHang: a read that hangs times out and is retried. Its late result is
