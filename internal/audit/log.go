@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,9 +32,8 @@ const (
 type Options struct {
 	// Path is the file: a regular one, which is created if missing, a named
 	// pipe or a device. "-" means Stdout.
-	Path string
-	// Stdout is the sink for "-".
-	Stdout Sink
+	Path   string
+	Stdout io.Writer
 	// MaxBytes is the size at which a regular file is rotated, in whole MiB; 0
 	// means never. Keep is how many old files are kept; 0 means all.
 	MaxBytes int64
@@ -48,7 +48,7 @@ type Options struct {
 type Log struct {
 	required bool
 	logger   zerolog.Logger
-	sink     Sink
+	sink     sink
 	lines    chan entry
 	reopen   wait.Wakeup
 	look     wait.Wakeup // failing was set by another goroutine
@@ -80,16 +80,16 @@ type entry struct {
 
 // Open opens the file and begins the log.
 func Open(o Options) (*Log, error) {
-	sink, err := openSink(&o)
+	to, err := openSink(&o)
 	if err != nil {
 		return nil, err
 	}
-	return newLog(sink, o.Required, o.Logger), nil
+	return newLog(to, o.Required, o.Logger), nil
 }
 
-func newLog(sink Sink, required bool, logger zerolog.Logger) *Log {
+func newLog(to sink, required bool, logger zerolog.Logger) *Log {
 	l := &Log{
-		required: required, logger: logger, sink: sink,
+		required: required, logger: logger, sink: to,
 		lines: make(chan entry, mostQueued), reopen: wait.NewWakeup(), look: wait.NewWakeup(),
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}

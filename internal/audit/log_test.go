@@ -18,7 +18,7 @@ import (
 	_ "github.com/stoutlock/stout/internal/racebubble"
 )
 
-// disk is a Sink that can be full, or hang.
+// disk is a sink that can be full, or hang.
 type disk struct {
 	mu      sync.Mutex
 	got     bytes.Buffer

@@ -12,8 +12,8 @@ import (
 	"github.com/DeRuina/timberjack"
 )
 
-// Sink is the destination of lines. One goroutine uses it.
-type Sink interface {
+// sink is the destination of lines. One goroutine uses it.
+type sink interface {
 	io.WriteCloser
 	// Reopen opens the destination again by its name. If that fails, the open
 	// one stays in use.
@@ -24,9 +24,9 @@ type Sink interface {
 
 const fileMode = 0o600
 
-func openSink(o *Options) (Sink, error) {
+func openSink(o *Options) (sink, error) {
 	if o.Path == "-" {
-		return o.Stdout, nil
+		return writer{o.Stdout}, nil
 	}
 	info, err := os.Stat(o.Path)
 	switch {
@@ -51,14 +51,14 @@ func openSink(o *Options) (Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	sink, err := openRegular(o)
+	to, err := openRegular(o)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &lockedSink{sink, lock}, nil
+	return &lockedSink{to, lock}, nil
 }
 
-func openRegular(o *Options) (Sink, error) {
+func openRegular(o *Options) (sink, error) {
 	f := &file{path: o.Path, flag: os.O_CREATE}
 	if err := f.Reopen(); err != nil {
 		return nil, err
@@ -96,11 +96,11 @@ func lockFile(path string) (*os.File, error) {
 
 // lockedSink releases the lock when the file is closed.
 type lockedSink struct {
-	Sink
+	sink
 	lock *os.File
 }
 
-func (c *lockedSink) Close() error { return errors.Join(c.Sink.Close(), c.lock.Close()) }
+func (c *lockedSink) Close() error { return errors.Join(c.sink.Close(), c.lock.Close()) }
 
 // file is a file, named pipe or device. It is open, or the next write opens it.
 type file struct {
@@ -112,7 +112,7 @@ type file struct {
 
 // openStream opens a named pipe or a device. A pipe without a reader is tried
 // again with each write, because the reader may start later.
-func openStream(path string, mode fs.FileMode) (Sink, error) {
+func openStream(path string, mode fs.FileMode) (sink, error) {
 	f := &file{path: path, stream: true}
 	if mode&fs.ModeNamedPipe != 0 {
 		f.flag = syscall.O_NONBLOCK // it would wait for a reader
@@ -212,9 +212,7 @@ func (r *rotating) EndsLines() bool { return false }
 
 func (r *rotating) Close() error { return r.to.Close() }
 
-// Writer returns a Sink for an open writer, which it does not close.
-func Writer(w io.Writer) Sink { return writer{w} }
-
+// writer is an open writer, which is not closed.
 type writer struct{ io.Writer }
 
 func (writer) Reopen() error   { return nil }

@@ -235,7 +235,7 @@ func TestDevFull(t *testing.T) {
 
 func TestWriter(t *testing.T) {
 	r, w := io.Pipe()
-	l := open(t, Options{Path: "-", Stdout: Writer(w)})
+	l := open(t, Options{Path: "-", Stdout: w})
 	line, err := bufio.NewReader(r).ReadString('\n')
 	if err != nil || !strings.Contains(line, Started) {
 		t.Errorf("%q, %v", line, err)

@@ -35,7 +35,7 @@ func (w *tape) Write(p []byte) (int, error) {
 // taped gives a server an audit log.
 func taped(t *testing.T, to *tape, required, changes bool) func(*server.Options) {
 	t.Helper()
-	l, err := audit.Open(audit.Options{Path: "-", Stdout: audit.Writer(to), Required: required, Logger: zerolog.Nop()})
+	l, err := audit.Open(audit.Options{Path: "-", Stdout: to, Required: required, Logger: zerolog.Nop()})
 	must(t, err)
 	return func(o *server.Options) { o.Audit, o.AuditChanges = l, changes }
 }

@@ -20,7 +20,7 @@ func openAudit(c *config.Config, log zerolog.Logger) (*audit.Log, error) {
 		return nil, nil
 	}
 	l, err := audit.Open(audit.Options{
-		Path: c.AuditLog, Stdout: audit.Writer(cmp.Or(c.Stdout, io.Writer(os.Stdout))), Required: c.AuditRequired,
+		Path: c.AuditLog, Stdout: cmp.Or(c.Stdout, io.Writer(os.Stdout)), Required: c.AuditRequired,
 		MaxBytes: int64(c.AuditMaxSize), Keep: int(c.AuditKeep), Logger: log,
 	})
 	if err != nil {
