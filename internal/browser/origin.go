@@ -60,8 +60,8 @@ func (h Host) String() string {
 	return name + ":" + h.Port
 }
 
-// IsAddress reports whether it is an address rather than a name.
-func (h Host) IsAddress() bool {
+// isAddress reports whether it is an address rather than a name.
+func (h Host) isAddress() bool {
 	_, err := netip.ParseAddr(h.Name)
 	return err == nil
 }

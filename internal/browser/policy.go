@@ -113,7 +113,7 @@ func hasServed(r *http.Request, page Origin) bool {
 // isOurs reports whether a Host header names this API.
 func (p *Policy) isOurs(header string) bool {
 	h, ok := ParseHost(header)
-	return ok && (h.IsAddress() || p.names[h.Name] || p.Named != nil && p.Named(h.Name))
+	return ok && (h.isAddress() || p.names[h.Name] || p.Named != nil && p.Named(h.Name))
 }
 
 // isSafe reports whether a method changes nothing.

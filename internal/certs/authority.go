@@ -42,8 +42,8 @@ func NewAuthority(name string, ends time.Time) (*Authority, error) {
 	return &Authority{cert, key}, nil
 }
 
-// ReadAuthority reads a CA's certificate and key in PEM form.
-func ReadAuthority(cert, key []byte) (*Authority, error) {
+// readAuthority reads a CA's certificate and key in PEM form.
+func readAuthority(cert, key []byte) (*Authority, error) {
 	all, err := parseAll(cert)
 	if err != nil {
 		return nil, err

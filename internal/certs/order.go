@@ -159,7 +159,7 @@ func (o Order) authority() (*Authority, error) {
 	case keyErr != nil:
 		return nil, fmt.Errorf("the directory has a CA, %s, but its key, which must sign, cannot be read: %w", certFile, keyErr)
 	}
-	ca, err := ReadAuthority(cert, key)
+	ca, err := readAuthority(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", certFile, err)
 	}

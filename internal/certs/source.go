@@ -9,8 +9,8 @@ import (
 	"github.com/stoutlock/stout/internal/readfile"
 )
 
-// Soon is how long before its end a certificate is reported.
-const Soon = 14 * 24 * time.Hour
+// soon is how long before its end a certificate is reported.
+const soon = 14 * 24 * time.Hour
 
 // Check returns what is wrong with a set, beyond its form.
 type Check func(*Set) error
@@ -92,7 +92,7 @@ func (s *Source) remind(say func(Notice)) {
 
 // EndsSoon reports whether an end is close enough to be reported. The zero time
 // is no end.
-func EndsSoon(end time.Time) bool { return !end.IsZero() && time.Until(end) < Soon }
+func EndsSoon(end time.Time) bool { return !end.IsZero() && time.Until(end) < soon }
 
 // alive refuses a new certificate that is not valid now, and CAs that have all
 // expired, as long as the present ones are valid.

@@ -104,7 +104,7 @@ func (x *exchange) enterDoor(endpoint string) error {
 		}
 		in.URL.RawQuery, x.arrived = call.Query, arrived
 	}
-	if call.IsLocal() {
+	if call.Local != nil {
 		return x.describeCell(call)
 	}
 	return x.dispatch(task{repeatable: call.Reads || call.Repeats, stale: call.Stale, run: func(ctx context.Context) (int, any, error) {

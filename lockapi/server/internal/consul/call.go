@@ -13,8 +13,8 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Datacenter is the name of the only datacenter.
-const Datacenter = "dc1"
+// datacenter is the name of the only datacenter.
+const datacenter = "dc1"
 
 // Prefix precedes the paths of the door between replicas, where the API has
 // paths that begin with /v1/, too.
@@ -57,8 +57,10 @@ type Call struct {
 	Watch *Watch
 	// Query is the request's query without the parameters of a blocking query.
 	Query string
-	run   runner
-	local func(c *Cell) any
+	// Local answers a request about the cell itself, which any replica does; nil for
+	// others. Run makes the calls that these need.
+	Local func(c *Cell) (*Reply, error)
+	Run   runner
 }
 
 // runner makes the calls that a request needs.
@@ -80,16 +82,6 @@ type Reply struct {
 	Raw    bool // it is the value of a key
 	Index  uint64
 }
-
-// Run makes the calls that a request needs.
-func (c *Call) Run(ctx context.Context, o Office) (*Reply, error) { return c.run(ctx, o) }
-
-// IsLocal reports whether the request is about the cell itself, which any
-// replica answers by Local.
-func (c *Call) IsLocal() bool { return c.local != nil }
-
-// Local returns the answer to such a request.
-func (c *Call) Local(of *Cell) (*Reply, error) { return reply(c.local(of), max(of.Revision, 1)) }
 
 // endpoint parses the requests of one method and path.
 type endpoint struct {
@@ -116,7 +108,7 @@ var Endpoints = []endpoint{
 	{http.MethodGet, "/v1/agent/self", nil, false, aboutCell(selfOf)},
 	{http.MethodGet, "/v1/agent/members", []string{"wan", "segment"}, false, ofMembers((*Member).member)},
 	{http.MethodGet, "/v1/catalog/nodes", nil, true, ofMembers((*Member).node)},
-	{http.MethodGet, "/v1/catalog/datacenters", nil, false, aboutCell(func(*Cell) any { return []string{Datacenter} })},
+	{http.MethodGet, "/v1/catalog/datacenters", nil, false, aboutCell(func(*Cell) any { return []string{datacenter} })},
 	{http.MethodGet, "/v1/health/node/", nil, true, parseHealth},
 }
 
@@ -161,8 +153,8 @@ func Parse(r *Request) (*Call, error) {
 }
 
 func (c *Call) parseCommon(q url.Values) error {
-	if dc := q.Get("dc"); dc != "" && dc != Datacenter {
-		return lockapi.Errorf(lockapi.CodeInternal, "No path to datacenter: there is only %q", Datacenter)
+	if dc := q.Get("dc"); dc != "" && dc != datacenter {
+		return lockapi.Errorf(lockapi.CodeInternal, "No path to datacenter: there is only %q", datacenter)
 	}
 	for _, name := range []string{"ns", "partition"} {
 		if v := q.Get(name); v != "" && v != "default" {

@@ -22,7 +22,7 @@ type Member struct{ ID, Address string }
 // aboutCell answers from what this replica knows.
 func aboutCell(answer func(*Cell) any) func(*Request, url.Values, *Call) error {
 	return func(_ *Request, _ url.Values, c *Call) error {
-		c.local = answer
+		c.Local = func(of *Cell) (*Reply, error) { return reply(answer(of), max(of.Revision, 1)) }
 		return nil
 	}
 }
@@ -40,7 +40,7 @@ type object = map[string]any
 func (m *Member) member() object {
 	host, port, _ := net.SplitHostPort(m.Address)
 	n, _ := strconv.Atoi(port)
-	return object{"Name": m.ID, "Addr": host, "Port": n, "Status": 1, "Tags": map[string]string{"role": "consul", "dc": Datacenter},
+	return object{"Name": m.ID, "Addr": host, "Port": n, "Status": 1, "Tags": map[string]string{"role": "consul", "dc": datacenter},
 		"ProtocolMin": 1, "ProtocolMax": 5, "ProtocolCur": 2, "DelegateMin": 2, "DelegateMax": 5, "DelegateCur": 4}
 }
 
@@ -63,14 +63,14 @@ func selfOf(c *Cell) any {
 		}
 	}
 	return object{
-		"Config": object{"Datacenter": Datacenter, "PrimaryDatacenter": Datacenter, "NodeName": c.Self, "Server": true, "Version": c.Version, "SessionTTLMin": minTTL},
+		"Config": object{"Datacenter": datacenter, "PrimaryDatacenter": datacenter, "NodeName": c.Self, "Server": true, "Version": c.Version, "SessionTTLMin": minTTL},
 		"Member": self, "Stats": object{}, "Meta": object{},
 	}
 }
 
 func (m *Member) node() object {
 	host, _, _ := net.SplitHostPort(m.Address)
-	return object{"ID": "", "Node": m.ID, "Address": host, "Datacenter": Datacenter, "TaggedAddresses": map[string]string{"lan": host, "wan": host},
+	return object{"ID": "", "Node": m.ID, "Address": host, "Datacenter": datacenter, "TaggedAddresses": map[string]string{"lan": host, "wan": host},
 		"Meta": object{}, "CreateIndex": 1, "ModifyIndex": 1}
 }
 
@@ -78,9 +78,11 @@ func (m *Member) node() object {
 // checks: nodes are names.
 func parseHealth(r *Request, _ url.Values, c *Call) error {
 	node, err := r.argument()
-	c.local = func(*Cell) any {
+	if err != nil {
+		return err
+	}
+	return aboutCell(func(*Cell) any {
 		return []object{{"Node": node, "CheckID": serfHealth, "Name": "Serf Health Status", "Status": "passing", "Notes": "", "Output": "Stout has no health checks",
 			"ServiceID": "", "ServiceName": "", "ServiceTags": []string{}, "Definition": object{}, "CreateIndex": 1, "ModifyIndex": 1}}
-	}
-	return err
+	})(r, nil, c)
 }

@@ -21,9 +21,9 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// PathOf returns the path of a key. The error is invalid_argument if that path
+// pathOf returns the path of a key. The error is invalid_argument if that path
 // would be too long.
-func PathOf(key string) (string, error) {
+func pathOf(key string) (string, error) {
 	path := "/" + key
 	if !isPlain(key) {
 		var b strings.Builder
@@ -77,9 +77,9 @@ func escape(b *strings.Builder, segment string, whole bool) {
 	}
 }
 
-// KeyOf returns the key of a path, or false if no key has the path. The empty key
+// keyOf returns the key of a path, or false if no key has the path. The empty key
 // does not exist.
-func KeyOf(path string) (string, bool) {
+func keyOf(path string) (string, bool) {
 	key := strings.TrimPrefix(path, "/")
 	if !strings.Contains(key, "~") {
 		return key, true
@@ -109,7 +109,7 @@ func KeyOf(path string) (string, bool) {
 		}
 	}
 	key = b.String()
-	again, err := PathOf(key)
+	again, err := pathOf(key)
 	return key, err == nil && again == path && key != ""
 }
 

@@ -27,21 +27,21 @@ func TestPathsOfKeys(t *testing.T) {
 		"\xff/\u0085":  "/~ff/~c2~85",
 		"a b?c%2F":     "/a b?c%2F",
 	} {
-		path, err := PathOf(key)
+		path, err := pathOf(key)
 		if err != nil || path != want {
 			t.Errorf("the path of %q is %q, %v; want %q", key, path, err, want)
 		}
-		if back, ok := KeyOf(path); !ok || back != key {
+		if back, ok := keyOf(path); !ok || back != key {
 			t.Errorf("the key of %q is %q, %v; want %q", path, back, ok, key)
 		}
 	}
 	for _, path := range []string{"/~", "/a~", "/~a", "/a~7", "/a~7E", "/a~61", "/~2f", "/~2e~2e", "/~~"} {
-		if key, ok := KeyOf(path); ok {
+		if key, ok := keyOf(path); ok {
 			t.Errorf("%q is the path of the key %q; want none", path, key)
 		}
 	}
 	for _, key := range []string{strings.Repeat("a", lockapi.MaxSegmentBytes+1), strings.Repeat("a/", lockapi.MaxPathSegments), strings.Repeat("\x00", 100)} {
-		if path, err := PathOf(key); err == nil {
+		if path, err := pathOf(key); err == nil {
 			t.Errorf("the key %.20q… has the path %q; want an error", key, path)
 		}
 	}
@@ -62,11 +62,11 @@ func TestKeysHavePaths(t *testing.T) {
 			t.Skip("no prefix")
 		}
 		for _, key := range keys {
-			path, err := PathOf(key)
+			path, err := pathOf(key)
 			if err != nil {
 				t.Fatalf("%q: %v", key, err)
 			}
-			if back, ok := KeyOf(path); ok != (key != "") || back != key {
+			if back, ok := keyOf(path); ok != (key != "") || back != key {
 				t.Fatalf("%q has the path %q, which has the key %q, %v", key, path, back, ok)
 			}
 			if strings.HasPrefix(key, prefix) != strings.HasPrefix(path, at) {
@@ -83,8 +83,8 @@ func TestPathsHaveKeys(t *testing.T) {
 		if lockapi.ValidatePath(path) != nil {
 			t.Skip("not a path")
 		}
-		key, ok := KeyOf(path)
-		if again, err := PathOf(key); ok && (err != nil || again != path) {
+		key, ok := keyOf(path)
+		if again, err := pathOf(key); ok && (err != nil || again != path) {
 			t.Fatalf("%q has the key %q, which has the path %q, %v", path, key, again, err)
 		}
 	})

@@ -29,14 +29,14 @@ func parseGet(r *Request, q url.Values, c *Call) error {
 	case key == "":
 		return errNoKey
 	}
-	if c.Path, err = PathOf(key); err != nil {
+	if c.Path, err = pathOf(key); err != nil {
 		return err
 	}
 	if c.Watch != nil {
 		c.Watch.Path = c.Path
 	}
 	raw := q.Has("raw")
-	c.run = func(ctx context.Context, o Office) (*Reply, error) {
+	c.Run = func(ctx context.Context, o Office) (*Reply, error) {
 		found, index, err := get[[]lockapi.Key](ctx, o, &lockapi.GetKey{Path: c.Path})
 		switch {
 		case err != nil:
@@ -67,7 +67,7 @@ func (c *Call) list(prefix string, q url.Values) error {
 	if separator == "" {
 		separator = q.Get("seperator") // Consul accepts this spelling, too
 	}
-	c.run = func(ctx context.Context, o Office) (*Reply, error) {
+	c.Run = func(ctx context.Context, o Office) (*Reply, error) {
 		found, index, err := get[[]lockapi.Key](ctx, o, &lockapi.ListKeys{Prefix: at, Names: names})
 		if err != nil {
 			return nil, err
@@ -101,7 +101,7 @@ type keyed struct {
 // their names.
 func named(found []lockapi.Key) (all []keyed) {
 	for i := range found {
-		if name, ok := KeyOf(found[i].Path); ok {
+		if name, ok := keyOf(found[i].Path); ok {
 			all = append(all, keyed{name, &found[i]})
 		}
 	}
@@ -184,7 +184,7 @@ func parsePut(r *Request, q url.Values, c *Call) error {
 		return lockapi.Errorf(lockapi.CodeTooLarge, "Request body(%d bytes) too large, max size: %d bytes.", n, lockapi.MaxKeyBytes)
 	}
 	op.Content = r.Body
-	c.Path, c.run = op.Path, changeOne(op)
+	c.Path, c.Run = op.Path, changeOne(op)
 	return nil
 }
 
@@ -208,7 +208,7 @@ func parseDelete(r *Request, q url.Values, c *Call) error {
 			op.Index, err = number(q, "cas")
 		}
 	}
-	c.run = changeOne(op)
+	c.Run = changeOne(op)
 	return err
 }
 
@@ -222,7 +222,7 @@ func keyOperation(r *Request, verb lockapi.KeyVerb) (op lockapi.KeyOperation, er
 		return op, errNoKey
 	}
 	op.Verb = verb
-	op.Path, err = PathOf(key)
+	op.Path, err = pathOf(key)
 	return op, err
 }
 
@@ -273,7 +273,7 @@ func changeOne(op lockapi.KeyOperation) runner {
 
 // what returns why an operation failed, in Consul's words.
 func what(op *lockapi.KeyOperation, f *lockapi.KeyFailure) string {
-	key, _ := KeyOf(op.Path)
+	key, _ := keyOf(op.Path)
 	switch {
 	case op.Session == "" && (op.Verb == lockapi.KeyLock || op.Verb == lockapi.KeyUnlock):
 		return "missing session"

@@ -111,7 +111,7 @@ func parseCreate(r *Request, _ url.Values, c *Call) error {
 	if err := same.Validate(); err != nil {
 		return err
 	}
-	c.run = func(ctx context.Context, o Office) (*Reply, error) {
+	c.Run = func(ctx context.Context, o Office) (*Reply, error) {
 		if open.Meta[metaNode] == "" {
 			open.Meta[metaNode] = o.Node()
 		}
@@ -174,7 +174,7 @@ func ofSession(frees bool, run func(ctx context.Context, o Office, id string) (*
 			err = lockapi.Invalid("session", "Missing session")
 		}
 		c.Frees, c.Repeats = frees, frees
-		c.run = func(ctx context.Context, o Office) (*Reply, error) { return run(ctx, o, id) }
+		c.Run = func(ctx context.Context, o Office) (*Reply, error) { return run(ctx, o, id) }
 		return err
 	}
 }
@@ -214,12 +214,12 @@ func parseNodeSessions(r *Request, _ url.Values, c *Call) error {
 	if err == nil && node == "" {
 		err = lockapi.Invalid("node", "Missing node name")
 	}
-	c.run = listSessions(func(e *entry) bool { return e.Node == node })
+	c.Run = listSessions(func(e *entry) bool { return e.Node == node })
 	return err
 }
 
 func parseSessions(_ *Request, _ url.Values, c *Call) error {
-	c.run = listSessions(func(*entry) bool { return true })
+	c.Run = listSessions(func(*entry) bool { return true })
 	return nil
 }
 

@@ -66,7 +66,7 @@ func parseTxn(r *Request, _ url.Values, c *Call) error {
 		case kv.Key == "":
 			wrong = append(wrong, txnError{i, "Must provide key"})
 		default:
-			one.Path, err = PathOf(kv.Key)
+			one.Path, err = pathOf(kv.Key)
 		}
 		if err != nil {
 			return err
@@ -83,7 +83,7 @@ func parseTxn(r *Request, _ url.Values, c *Call) error {
 		keys[i] = kv.Key
 		call.Operations = append(call.Operations, one)
 	}
-	c.run = func(ctx context.Context, o Office) (*Reply, error) {
+	c.Run = func(ctx context.Context, o Office) (*Reply, error) {
 		if wrong != nil {
 			return failed(wrong)
 		}
