@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -263,13 +262,7 @@ func TestThePeersDoorIsNoWayAround(t *testing.T) {
 	s.call(t, "root", "PUT", "/v1/files/p/tr0ve", "x").wantStatus(t, 201)
 	behind := s.server.PeerHandler()
 	ask := func(method, path, body string, headers ...string) reply {
-		r := httptest.NewRequest(method, path, strings.NewReader(body))
-		for i := 0; i < len(headers); i += 2 {
-			r.Header.Set(headers[i], headers[i+1])
-		}
-		w := httptest.NewRecorder()
-		behind.ServeHTTP(w, r)
-		return reply{w.Code, w.Header(), w.Body.String()}
+		return handled(behind, "192.0.2.1:1234", method, path, body, headers...)
 	}
 	for route, all := range decisions {
 		method, _, _ := strings.Cut(route, " ")
@@ -350,12 +343,7 @@ func TestBreakGlass(t *testing.T) {
 	}
 	replica := startReplica(t, s.url, func(o *server.Options) { o.BreakGlass = &sum })
 	call(t, "GET", replica.url+"/v1/access/whoami", "", as...).wantCode(t, lockapi.CodeUnauthenticated)
-	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/access/whoami", nil)
-	r.Header.Set(as[0], as[1])
-	s.server.PeerHandler().ServeHTTP(w, r)
-	if w.Code != http.StatusUnauthorized {
-		t.Errorf("behind the peers' door: %d %s", w.Code, w.Body)
-	}
+	behind(s.server, "GET", "/v1/access/whoami", as...).wantStatus(t, http.StatusUnauthorized)
 }
 
 // TestPublicMetrics: public metrics open /metrics and no other route.
@@ -363,18 +351,6 @@ func TestPublicMetrics(t *testing.T) {
 	s := startSecured(t, func(o *server.Options) { o.PublicMetrics = true })
 	call(t, "GET", s.url+"/metrics", "").wantStatus(t, 200)
 	call(t, "GET", s.url+"/v1/replica", "").wantCode(t, lockapi.CodeUnauthenticated)
-}
-
-// callFrom makes a call to a server from an address.
-func callFrom(s *server.Server, from, method, path, body string, headers ...string) reply {
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r.RemoteAddr, r.Host = from, "127.0.0.1"
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Add(headers[i], headers[i+1])
-	}
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
-	return reply{w.Code, w.Header(), w.Body.String()}
 }
 
 // TestEnablingFromAfar: while access control is off, a caller can enable it
@@ -408,7 +384,7 @@ func TestEnablingFromAfar(t *testing.T) {
 					replica := startReplica(t, url, func(o *server.Options) { tune(o); o.EnableSecret = follower })
 					at, allowed, file = replica.server, c.forwarded, "r2"
 				}
-				got := callFrom(at, c.from, "POST", "/v1/access/enable", fmt.Sprintf(`{"secret":%q}`, c.secret),
+				got := handled(at.Handler(), c.from, "POST", "/v1/access/enable", fmt.Sprintf(`{"secret":%q}`, c.secret),
 					"Stout-Caller", `{"enables":true,"remote":"127.0.0.1:1"}`, "X-Forwarded-For", "127.0.0.1")
 				name := fmt.Sprintf("%s, %s, %s", way, c.name, through)
 				if allowed {
@@ -436,10 +412,10 @@ func TestEnablingFromAfar(t *testing.T) {
 func TestEnablingWithoutASecret(t *testing.T) {
 	_, s := startReal(t)
 	for _, body := range []string{"", `{}`, `{"secret":""}`} {
-		callFrom(s, "192.0.2.7:1", "POST", "/v1/access/enable", body).wantCode(t, lockapi.CodePermissionDenied)
+		handled(s.Handler(), "192.0.2.7:1", "POST", "/v1/access/enable", body).wantCode(t, lockapi.CodePermissionDenied)
 	}
-	callFrom(s, "192.0.2.7:1", "POST", "/v1/access/enable", `{"secret":"`+strings.Repeat("x", 257)+`"}`).wantCode(t, lockapi.CodeInvalidArgument)
-	callFrom(s, "127.0.0.1:1", "POST", "/v1/access/enable", "").wantStatus(t, http.StatusCreated)
+	handled(s.Handler(), "192.0.2.7:1", "POST", "/v1/access/enable", `{"secret":"`+strings.Repeat("x", 257)+`"}`).wantCode(t, lockapi.CodeInvalidArgument)
+	handled(s.Handler(), "127.0.0.1:1", "POST", "/v1/access/enable", "").wantStatus(t, http.StatusCreated)
 }
 
 // TestEnableSecretOpensNothingElse: the secret is not a credential. While
@@ -450,13 +426,13 @@ func TestEnableSecretOpensNothingElse(t *testing.T) {
 	s := startSecured(t, func(o *server.Options) { o.EnableSecret = secret })
 	body := `{"secret":"` + secret + `"}`
 	for _, from := range []string{"192.0.2.7:1", "127.0.0.1:1"} {
-		callFrom(s.server, from, "POST", "/v1/access/enable", body).wantCode(t, lockapi.CodeUnauthenticated)
-		callFrom(s.server, from, "POST", "/v1/access/enable", body, "Authorization", "Bearer "+s.tokens["admin"]).wantCode(t, lockapi.CodePermissionDenied)
-		callFrom(s.server, from, "POST", "/v1/access/enable", `{}`, "Authorization", "Bearer "+s.tokens["root"]).wantCode(t, lockapi.CodeConflict)
+		handled(s.server.Handler(), from, "POST", "/v1/access/enable", body).wantCode(t, lockapi.CodeUnauthenticated)
+		handled(s.server.Handler(), from, "POST", "/v1/access/enable", body, "Authorization", "Bearer "+s.tokens["admin"]).wantCode(t, lockapi.CodePermissionDenied)
+		handled(s.server.Handler(), from, "POST", "/v1/access/enable", `{}`, "Authorization", "Bearer "+s.tokens["root"]).wantCode(t, lockapi.CodeConflict)
 	}
 	s.call(t, "root", "POST", "/v1/access/disable", "").wantStatus(t, http.StatusNoContent)
-	callFrom(s.server, "192.0.2.7:1", "POST", "/v1/access/enable", `{}`, "Authorization", "Bearer "+s.tokens["root"]).wantCode(t, lockapi.CodePermissionDenied)
-	callFrom(s.server, "192.0.2.7:1", "POST", "/v1/access/enable", body).wantStatus(t, http.StatusCreated)
+	handled(s.server.Handler(), "192.0.2.7:1", "POST", "/v1/access/enable", `{}`, "Authorization", "Bearer "+s.tokens["root"]).wantCode(t, lockapi.CodePermissionDenied)
+	handled(s.server.Handler(), "192.0.2.7:1", "POST", "/v1/access/enable", body).wantStatus(t, http.StatusCreated)
 }
 
 // TestPrefixesTellSourcesApart: a JWT or a certificate with a chosen name

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -75,17 +74,6 @@ func TestNoCredentialTravels(t *testing.T) {
 			}
 		})
 	}
-}
-
-// behind makes a call to the handler for a server's peers.
-func behind(s *server.Server, method, path string, headers ...string) reply {
-	r := httptest.NewRequest(method, path, nil)
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Add(headers[i], headers[i+1])
-	}
-	w := httptest.NewRecorder()
-	s.PeerHandler().ServeHTTP(w, r)
-	return reply{w.Code, w.Header(), w.Body.String()}
 }
 
 // TestAssertionsOfPeers: the assertion of an authenticated replica is accepted, and any
@@ -364,15 +352,8 @@ func TestTheMasterKnowsFromWhere(t *testing.T) {
 			first.setMaster(3, "r1", first.url)
 			replica := startReplica(t, first.url, tune)
 			for _, handler := range []http.Handler{first.server.Handler(), replica.server.Handler()} {
-				r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/sessions", nil)
-				r.RemoteAddr = "[2001:db8::7]:4711"
-				r.Header.Set("X-Forwarded-For", "10.0.0.1")
-				r.Header.Set("Stout-Caller", `{"remote":"10.0.0.1:1"}`)
-				w := httptest.NewRecorder()
-				handler.ServeHTTP(w, r)
-				if w.Code != http.StatusCreated {
-					t.Fatalf("%d %s", w.Code, w.Body)
-				}
+				handled(handler, "[2001:db8::7]:4711", "POST", "/v1/sessions", "", "X-Forwarded-For", "10.0.0.1", "Stout-Caller", `{"remote":"10.0.0.1:1"}`).
+					wantStatus(t, http.StatusCreated)
 			}
 			for i, by := range at.by {
 				if by.RemoteAddr != "[2001:db8::7]:4711" {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -118,6 +119,23 @@ type reply struct {
 func call(t *testing.T, method, url, body string, headers ...string) reply {
 	t.Helper()
 	return callVia(t, http.DefaultTransport, method, url, body, headers...)
+}
+
+// handled makes a call to a handler from an address.
+func handled(h http.Handler, from, method, path, body string, headers ...string) reply {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.RemoteAddr, r.Host = from, "127.0.0.1"
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return reply{w.Code, w.Header(), w.Body.String()}
+}
+
+// behind makes a call to the handler for a server's peers.
+func behind(s *server.Server, method, path string, headers ...string) reply {
+	return handled(s.PeerHandler(), "192.0.2.1:1234", method, path, "", headers...)
 }
 
 // calling makes a call, and returns without the answer.

@@ -331,11 +331,7 @@ func TestOriginIsTheConnection(t *testing.T) {
 		if peer {
 			h = replica.server.PeerHandler()
 		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("POST", "/v1/sessions", nil))
-		if w.Code != want {
-			t.Errorf("from a member: %v: %d %s", peer, w.Code, w.Body)
-		}
+		handled(h, "192.0.2.1:1234", "POST", "/v1/sessions", "").wantStatus(t, want)
 	}
 	// HTTP/2 is for members only, not on the API's port.
 	c := transmit(t, replica, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
@@ -445,9 +441,7 @@ func TestNoRoomForAnAnswerOfAChange(t *testing.T) {
 	call(t, "PUT", url+"/v1/files/p/f", strings.Repeat("x", 20<<10)).wantStatus(t, 201)
 	s.FillUnread()
 	ask := func(method, path, body string) reply {
-		w := httptest.NewRecorder()
-		s.PeerHandler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
-		return reply{w.Code, w.Header(), w.Body.String()}
+		return handled(s.PeerHandler(), "192.0.2.1:1234", method, path, body)
 	}
 	ask("GET", "/v1/files/p/f", "").wantCode(t, lockapi.CodeTooMany)
 	ask("POST", "/v1/transactions", `{"then":[{"put":{"path":"/p/g","content":"x"}},{"get":{"path":"/p/f"}}]}`).wantCode(t, lockapi.CodeOutcomeUnknown)

@@ -275,11 +275,7 @@ func TestHandlerAlone(t *testing.T) {
 	defer ts.Close()
 	f.setMaster(1, "r1", ts.URL)
 	call(t, "POST", ts.URL+"/v1/sessions", `{"ttl_ms":1000}`).wantStatus(t, http.StatusCreated)
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("PUT", "/v1/locks/a%2Fb", strings.NewReader(`{}`)))
-	if w.Code != http.StatusBadRequest {
-		t.Errorf("status %d", w.Code)
-	}
+	handled(s.Handler(), "", "PUT", "/v1/locks/a%2Fb", `{}`).wantStatus(t, http.StatusBadRequest)
 }
 
 // Unusual targets do not upset the router.
