@@ -184,7 +184,7 @@ func TestSlowReadersOfSockets(t *testing.T) {
 	var left atomic.Pointer[time.Time]
 	h := start(t, func() (net.Listener, func() (net.Conn, error)) {
 		l, dial := small()
-		return deadlines{l, &left}, dial
+		return wrapping{l, func(c net.Conn) net.Conn { return noted{c.(*net.TCPConn), &left} }}, dial
 	}, sendLong)
 	c := h.connect(t)
 	c.send(get("/long") + get("/long") + last)
@@ -202,20 +202,7 @@ func TestSlowReadersOfSockets(t *testing.T) {
 	}
 }
 
-// deadlines records the latest write deadline.
-type deadlines struct {
-	net.Listener
-	latest *atomic.Pointer[time.Time]
-}
-
-func (l deadlines) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return noted{c.(*net.TCPConn), l.latest}, nil
-}
-
+// noted records the latest write deadline.
 type noted struct {
 	*net.TCPConn
 	latest *atomic.Pointer[time.Time]
@@ -229,17 +216,10 @@ func (c noted) SetWriteDeadline(at time.Time) error {
 // small returns sockets with small send buffers.
 func small() (net.Listener, func() (net.Conn, error)) {
 	l, dial := tcp()
-	return narrowing{l}, dial
-}
-
-type narrowing struct{ net.Listener }
-
-func (l narrowing) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil {
-		err = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
-	}
-	return c, err
+	return wrapping{l, func(c net.Conn) net.Conn {
+		_ = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
+		return c
+	}}, dial
 }
 
 // A reply without room waits for it and arrives completely.

@@ -76,19 +76,24 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
 func (p *pipes) Addr() net.Addr { return nil }
 
-// counting counts the connections that are open.
-type counting struct {
+// wrapping is a listener that wraps its connections.
+type wrapping struct {
 	net.Listener
-	open *atomic.Int64
+	wrap func(net.Conn) net.Conn
 }
 
-func (l counting) Accept() (net.Conn, error) {
+func (l wrapping) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	l.open.Add(1)
-	return &counted{Conn: c, left: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+	return l.wrap(c), nil
+}
+
+// count counts the connections that are open.
+func (h *host) count(c net.Conn) net.Conn {
+	h.open.Add(1)
+	return &counted{Conn: c, left: sync.OnceFunc(func() { h.open.Add(-1) })}
 }
 
 type counted struct {
@@ -142,7 +147,7 @@ func start(t testing.TB, listen func() (net.Listener, func() (net.Conn, error)),
 	if s, ok := l.(secured); ok {
 		h.TLS = s.config
 	}
-	go func() { h.served <- h.Serve(counting{l, &h.open}) }()
+	go func() { h.served <- h.Serve(wrapping{l, h.count}) }()
 	t.Cleanup(func() {
 		h.Close()
 		waitFor(t, "nothing is left", func() bool { return h.open.Load() == 0 && goroutines("internal/wire.") == 0 })

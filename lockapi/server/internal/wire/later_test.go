@@ -134,10 +134,7 @@ func TestLaterBesideAnotherRecord(t *testing.T) {
 		}
 		echo(w, r)
 	})
-	under, err := h.dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	under := h.connect(t).Conn
 	cork := &corked{Conn: under}
 	secure := tls.Client(cork, theirs)
 	if err := secure.Handshake(); err != nil {

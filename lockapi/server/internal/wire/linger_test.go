@@ -50,14 +50,7 @@ func TestRefusalsAreRead(t *testing.T) {
 // halves returns pipes that seem to support half a close.
 func halves() (net.Listener, func() (net.Conn, error)) {
 	l, dial := pipe()
-	return halving{l}, dial
-}
-
-type halving struct{ net.Listener }
-
-func (l halving) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	return half{c}, err
+	return wrapping{l, func(c net.Conn) net.Conn { return half{c} }}, dial
 }
 
 type half struct{ net.Conn }

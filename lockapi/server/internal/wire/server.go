@@ -72,7 +72,7 @@ type Server struct {
 	closing atomic.Bool
 	mu      sync.Mutex
 	open    map[*conn]struct{}
-	listens map[net.Listener]struct{}
+	listens []net.Listener
 	empty   chan struct{} // created by Shutdown, closed when all connections have ended
 }
 
@@ -109,10 +109,7 @@ func (s *Server) add(l net.Listener) bool {
 	if s.closing.Load() {
 		return false
 	}
-	if s.listens == nil {
-		s.listens = map[net.Listener]struct{}{}
-	}
-	s.listens[l] = struct{}{}
+	s.listens = append(s.listens, l)
 	return true
 }
 
@@ -180,7 +177,7 @@ func (s *Server) stop(each func(*conn)) {
 	s.closing.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l := range s.listens {
+	for _, l := range s.listens {
 		_ = l.Close()
 	}
 	for c := range s.open {

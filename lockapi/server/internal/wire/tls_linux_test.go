@@ -16,13 +16,9 @@ func TestPlainRequestIsReadToItsEnd(t *testing.T) {
 	h := start(t, func() (net.Listener, func() (net.Conn, error)) {
 		ours, _ := configs()
 		l, dial := tcp()
-		return secured{measured{l, unread}, ours}, dial
+		return secured{wrapping{l, func(c net.Conn) net.Conn { return &measuredConn{c.(*net.TCPConn), unread} }}, ours}, dial
 	}, echo)
-	c, err := h.dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := h.connect(t).Conn
 	if _, err := io.WriteString(c, "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n"+strings.Repeat("x", 60000)); err != nil {
 		t.Fatal(err)
 	}
@@ -37,21 +33,7 @@ func TestPlainRequestIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// measured is a listener that reports how many bytes are unread when a
-// connection is closed.
-type measured struct {
-	net.Listener
-	unread chan int
-}
-
-func (l measured) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &measuredConn{c.(*net.TCPConn), l.unread}, nil
-}
-
+// measuredConn reports how many bytes are unread when it is closed.
 type measuredConn struct {
 	*net.TCPConn
 	unread chan int

@@ -152,10 +152,7 @@ func TestHandshakesAreBoundedInTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := start(t, pipeTLS, echo)
 				began := time.Now()
-				c, err := h.dial()
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := h.connect(t).Conn
 				var sending sync.WaitGroup
 				sending.Go(func() { send(c) })
 				waitEmpty(h)
@@ -181,10 +178,7 @@ func waitEmpty(h *host) {
 func TestFirstRequestAfterAHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, pipeTLS, echo)
-		inner, err := h.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := h.connect(t).Conn
 		time.Sleep(4 * time.Second)
 		_, config := configs()
 		c := &client{tls.Client(inner, config), t, nil}
@@ -218,10 +212,7 @@ func tcpTLS() (net.Listener, func() (net.Conn, error)) {
 func TestRecordsInPieces(t *testing.T) {
 	h := start(t, tcpTLS, echo)
 	for _, most := range []int{1, 7, 1 << 20} {
-		inner, err := h.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := h.connect(t).Conn
 		p := &pieces{Conn: inner}
 		_, config := configs()
 		secure := tls.Client(p, config)
@@ -272,10 +263,7 @@ func TestHandshakesAreBoundedTogether(t *testing.T) {
 		h := start(t, pipeTLS, echo, func(s *wire.Server) { s.MaxHalfBytes = room })
 		var all []net.Conn
 		for range 100 {
-			c, err := h.dial()
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := h.connect(t).Conn
 			all = append(all, c)
 			if _, err := c.Write(hello[:len(hello)/2]); err != nil {
 				t.Fatal(err)
@@ -305,10 +293,7 @@ func TestPlainRequestsWhereTLSIsSpoken(t *testing.T) {
 		get("/a"): "400 the request was sent without TLS", post("", ""): "400 the request was sent without TLS",
 		"SSH-2.0-OpenSSH\r\n": "", strings.Repeat("\x00", 100): "",
 	} {
-		inner, err := h.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := h.connect(t).Conn
 		c := &client{inner, t, bufio.NewReader(inner)}
 		c.send(text)
 		if got, _ := c.next(http.MethodGet); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
@@ -332,10 +317,7 @@ func TestTLSEndsInGoodOrder(t *testing.T) {
 	older := config.Clone()
 	older.MaxVersion = tls.VersionTLS12 // alerts of this version are distinguishable from data
 	connect := func() (*client, *records) {
-		inner, err := h.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := h.connect(t).Conn
 		r := &records{Conn: inner}
 		c := tls.Client(r, older)
 		t.Cleanup(func() { inner.Close() })
