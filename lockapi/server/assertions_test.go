@@ -378,7 +378,7 @@ func FuzzAssertions(f *testing.F) {
 	for way, tune := range ways {
 		of := newStandIn(f, "r1")
 		of.setMaster(3, "r1", "http://r1")
-		o := server.Options{Master: seeing{of, &by}, Links: &links{calls: &pipeListener{make(chan struct{})}, of: of}, AttemptEvery: time.Nanosecond}
+		o := server.Options{Master: seeing{of, &by}, Links: &links{calls: &pipeListener{done: make(chan struct{})}, of: of}, AttemptEvery: time.Nanosecond}
 		tune(&o)
 		servers[way] = server.New(o)
 	}

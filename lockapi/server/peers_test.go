@@ -207,9 +207,17 @@ type pipes struct {
 	l     *pipeListener
 }
 
-type pipeListener struct{ done chan struct{} }
+// pipeListener is a listener of at most one connection.
+type pipeListener struct {
+	conn net.Conn // nil for none
+	done chan struct{}
+}
 
 func (l *pipeListener) Accept() (net.Conn, error) {
+	if c := l.conn; c != nil {
+		l.conn = nil
+		return c, nil
+	}
 	<-l.done
 	return nil, net.ErrClosed
 }
@@ -264,9 +272,9 @@ func TestSilentMemberIsCutOff(t *testing.T) {
 		})}
 		other.Protocols.SetUnencryptedHTTP2(true)
 		defer other.Close()
-		way := &pipes{l: &pipeListener{make(chan struct{})}}
+		way := &pipes{l: &pipeListener{done: make(chan struct{})}}
 		way.serve = func(c net.Conn) {
-			once := &once{conn: &silent{Conn: c, hangs: hangs, gone: make(chan struct{})}, done: make(chan struct{})}
+			once := &pipeListener{conn: &silent{Conn: c, hangs: hangs, gone: make(chan struct{})}, done: make(chan struct{})}
 			go func() { _ = other.Serve(once) }()
 		}
 		f := newStandIn(t, "r2")
@@ -284,24 +292,6 @@ func TestSilentMemberIsCutOff(t *testing.T) {
 		must(t, s.Shutdown(t.Context()))
 	})
 }
-
-// once is a listener of one connection.
-type once struct {
-	conn net.Conn
-	got  bool
-	done chan struct{}
-}
-
-func (o *once) Accept() (net.Conn, error) {
-	if !o.got {
-		o.got = true
-		return o.conn, nil
-	}
-	<-o.done
-	return nil, net.ErrClosed
-}
-func (o *once) Close() error   { close(o.done); return nil }
-func (o *once) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // Each side bounds the calls, and refuses further ones without an effect.
 func TestBoundsOfForwardedCalls(t *testing.T) {
