@@ -44,7 +44,6 @@ const (
 	SubjectMaster
 )
 
-// eventTypes lists each type with its subject.
 var eventTypes = []struct {
 	of Subject
 	t  EventType

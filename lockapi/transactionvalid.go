@@ -147,7 +147,6 @@ func count(all ...bool) (n int) {
 	return n
 }
 
-// named sets the field of an error.
 func named(field string, err error) error {
 	if err == nil {
 		return nil

@@ -66,7 +66,6 @@ func (d *Document) Operations() []Operation {
 	return all
 }
 
-// query returns the query parameters.
 func query(all ...openapi3.Parameters) map[string]bool {
 	found := map[string]bool{}
 	for _, p := range slices.Concat(all...) {

@@ -49,7 +49,6 @@ type denied struct{ lines, more uint64 }
 // lines counts lines for known callers, and for others.
 type lines struct{ known, others int }
 
-// of returns the counter for a principal.
 func (l *lines) of(principal string) *int {
 	if principal != "" && principal != anonymous {
 		return &l.known

@@ -125,7 +125,6 @@ func (l *Log) Note(r Record) {
 	}
 }
 
-// isStuck reports whether a write hangs.
 func (l *Log) isStuck() bool {
 	began := l.writing.Load()
 	return began != nil && time.Since(*began) > patience

@@ -39,7 +39,6 @@ const (
 // timeForm always has all digits, so that lines sort.
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
-// line writes the record with the time now.
 func (r *Record) line(to *zerolog.Logger, now time.Time) {
 	e := to.Log().Str("time", now.UTC().Format(timeForm))
 	if r.Event != "" {

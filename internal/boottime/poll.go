@@ -12,7 +12,6 @@ type poller struct {
 	ring *time.Timer
 }
 
-// polled returns a new queue on a Go timer.
 func polled() *queue {
 	return &queue{now: Now, newAlarm: func(ring func()) alarm { return newPoller(Now, ring) }}
 }

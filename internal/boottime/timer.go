@@ -91,7 +91,6 @@ func (q *queue) remove(t *Timer) bool {
 	return true
 }
 
-// ring calls the functions of expired timers.
 func (q *queue) ring() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 
 const timerAbstime = 1 // TFD_TIMER_ABSTIME of linux/timerfd.h
 
-// timers is the queue of the process.
 var timers = queue{now: Now, newAlarm: newAlarm}
 
 // theQueue returns the queue for a new timer. In a testing/synctest bubble each

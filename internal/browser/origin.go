@@ -60,7 +60,6 @@ func (h Host) String() string {
 	return name + ":" + h.Port
 }
 
-// isAddress reports whether it is an address rather than a name.
 func (h Host) isAddress() bool {
 	_, err := netip.ParseAddr(h.Name)
 	return err == nil

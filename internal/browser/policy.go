@@ -116,7 +116,6 @@ func (p *Policy) isOurs(header string) bool {
 	return ok && (h.isAddress() || p.names[h.Name] || p.Named != nil && p.Named(h.Name))
 }
 
-// isSafe reports whether a method changes nothing.
 func isSafe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:

@@ -23,7 +23,6 @@ const (
 	keySuffix  = "-key.pem"
 )
 
-// caYears is the lifetime of a new CA in years.
 const caYears = 10
 
 // Order lists the certificates to make for a cell and its clients.

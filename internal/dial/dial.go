@@ -114,7 +114,6 @@ func (d *Dialer) begin(name string) (*lookup, []netip.Addr) {
 	return h.lookup, h.addresses()
 }
 
-// lookUp queries the DNS for a host.
 func (d *Dialer) lookUp(name string, h *host, l *lookup) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 	defer cancel()
@@ -147,7 +146,6 @@ func (d *Dialer) resolver() Resolver {
 	return net.DefaultResolver
 }
 
-// unanswered returns the error for a name that the DNS does not answer.
 func unanswered(name string) error {
 	return &net.DNSError{Err: "the DNS does not answer", Name: name, IsTimeout: true, IsTemporary: true}
 }
@@ -165,7 +163,6 @@ func (h *host) addresses() []netip.Addr {
 	return append(all, h.worked)
 }
 
-// attempt is one call of DialContext.
 type attempt struct {
 	d                   *Dialer
 	network, name, port string
@@ -222,7 +219,6 @@ func (a *attempt) next(all []netip.Addr) int {
 	return slices.IndexFunc(all, func(ip netip.Addr) bool { return !slices.Contains(a.tried, ip) })
 }
 
-// tryNext dials the next address, if there is one.
 func (a *attempt) tryNext(ctx context.Context, all []netip.Addr) bool {
 	i := a.next(all)
 	if i < 0 {
@@ -244,7 +240,6 @@ func (a *attempt) tryNext(ctx context.Context, all []netip.Addr) bool {
 	return true
 }
 
-// note remembers the address of a successful connection.
 func (d *Dialer) note(name string, ip netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,7 +32,6 @@ type key struct {
 	algorithm jose.SignatureAlgorithm
 }
 
-// keySet is the content of a key file.
 type keySet struct {
 	byID    map[string]key
 	skipped []string // why other keys of the file are not used
@@ -134,7 +133,6 @@ func parseKey(raw []byte) (id string, k key, err error) {
 	return id, key{parsed.Key, algorithm}, err
 }
 
-// algorithmOf returns the algorithm for a key of this type.
 func algorithmOf(public any) (jose.SignatureAlgorithm, error) {
 	switch p := public.(type) {
 	case *rsa.PublicKey:

@@ -66,7 +66,6 @@ func (w *Writer) drop() {
 	w.total++
 }
 
-// pass writes the queue until it is empty.
 func (w *Writer) pass(written chan struct{}) {
 	defer close(written)
 	for {
@@ -100,7 +99,6 @@ func (w *Writer) next() (p []byte, report uint64, ok bool) {
 	return p, report, true
 }
 
-// wrote records the outcome of a write.
 func (w *Writer) wrote(p []byte, err error, report uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -35,7 +35,6 @@ type Followed[T any] struct {
 	counts Counts
 }
 
-// sight is the result of reading the files.
 type sight struct {
 	contents [][]byte
 	failed   string // why they could not be read

@@ -50,7 +50,6 @@ type assertion struct {
 // modified.
 var noAssertion = new(assertion)
 
-// assertion describes the caller of the call.
 func (x *exchange) assertion() assertion {
 	c := assertion{Remote: x.remote(), Enables: x.enables}
 	switch by := x.caller(); {

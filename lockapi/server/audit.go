@@ -132,13 +132,11 @@ func (x *exchange) record(status int) audit.Record {
 	return r
 }
 
-// viaName returns the name of the replica with the server id.
 func viaName(server string) string {
 	name, _, _ := strings.Cut(server, "/")
 	return name
 }
 
-// requestID returns a unique id of the call.
 func (x *exchange) requestID() string {
 	if x.noted.id == "" {
 		x.noted.id = rand.Text()

@@ -198,7 +198,6 @@ func decoderOf(call reflect.Type) *decoder {
 	return d
 }
 
-// fieldAt returns a function that finds the field.
 func fieldAt(index []int) func(reflect.Value) reflect.Value {
 	if len(index) == 1 {
 		i := index[0]
@@ -207,7 +206,6 @@ func fieldAt(index []int) func(reflect.Value) reflect.Value {
 	return func(c reflect.Value) reflect.Value { return c.FieldByIndex(index) }
 }
 
-// decode decodes the request into c, a pointer, and validates it.
 func (d *decoder) decode(x *exchange, c lockapi.Call) error {
 	if d.defaults {
 		c.(defaulting).SetDefaults()
@@ -253,7 +251,6 @@ func quotaOf(escaped string) (string, error) {
 	return of, lockapi.ValidateQuotaOf(of)
 }
 
-// into decodes a parameter into a field.
 func (q query) into(p param, field any) (err error) {
 	switch f := field.(type) {
 	case *string:
@@ -276,7 +273,6 @@ func (q query) into(p param, field any) (err error) {
 	return err
 }
 
-// within has the bounds of numeric parameters.
 var within = map[string][2]uint64{"limit": {1, lockapi.MaxListLimit}, "waiters": {0, lockapi.MaxWaiters}}
 
 // sessionID decodes the session id in the path. The cell creates ids; one that

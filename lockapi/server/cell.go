@@ -128,7 +128,6 @@ func readOpenAPI(x *exchange) error {
 	return nil
 }
 
-// probeAnswer is the body of a successful health probe.
 type probeAnswer struct {
 	Status    string `json:"status"`
 	Directory string `json:"directory,omitempty"` // of a ready replica

@@ -60,7 +60,6 @@ func moveToken(r *http.Request) {
 	}
 }
 
-// doorRoutes has a route for each endpoint of the door.
 var doorRoutes = func() (all table) {
 	for _, e := range consul.Endpoints {
 		pattern := consul.Prefix + e.Path
@@ -80,14 +79,12 @@ var doorRoutes = func() (all table) {
 	return all
 }()
 
-// errNoDoor answers a request for which the door has no endpoint.
 func errNoDoor(x *exchange) error {
 	status, text := consul.NotFound(x.c.Request.Method, strings.TrimPrefix(x.c.Request.URL.Path, consul.Prefix))
 	x.write(status, typeText, []byte(text))
 	return nil
 }
 
-// enterDoor serves a request to the door.
 func (x *exchange) enterDoor(endpoint string) error {
 	in := x.c.Request
 	call, err := consul.Parse(&consul.Request{Method: methodOf(in), Endpoint: endpoint, Argument: strings.TrimPrefix(x.c.Param("name"), "/"),
@@ -126,7 +123,6 @@ func methodOf(r *http.Request) string {
 	return r.Method
 }
 
-// doorOffice is the consul.Office of one request.
 type doorOffice struct {
 	x     *exchange
 	stale bool
@@ -139,7 +135,6 @@ func (o doorOffice) Do(ctx context.Context, c lockapi.Call) (any, uint64, error)
 	return answer, out.Revision, err
 }
 
-// describeCell answers a request about the cell itself.
 func (x *exchange) describeCell(call *consul.Call) error {
 	by := x.caller()
 	by.Ask.Right = master.Known
@@ -178,7 +173,6 @@ func (x *exchange) doorDocument(r *consul.Reply) *document {
 	return d
 }
 
-// cellForDoor returns what this replica knows of the cell.
 func (x *exchange) cellForDoor() *consul.Cell {
 	at, view := x.master.Known(), x.master.View()
 	c := &consul.Cell{Self: view.Own.ID, Version: view.Own.Version, Revision: at.Revision}

@@ -13,7 +13,6 @@ import (
 	"github.com/stoutlock/stout/master"
 )
 
-// headerAuthorization carries the caller's credential.
 const headerAuthorization = "Authorization"
 
 // bearing returns the SHA-256 of the request's token, or nil without a token.
@@ -109,7 +108,6 @@ func mayEnable(x *exchange, c *lockapi.EnableAccess) error {
 	return nil
 }
 
-// isLoopback reports whether the address is a loopback address.
 func isLoopback(remote string) bool {
 	at, err := netip.ParseAddrPort(remote)
 	return err == nil && at.Addr().Unmap().IsLoopback()

@@ -113,7 +113,6 @@ func (x *exchange) search(t task, follow bool, here func() error, there func(at 
 	}
 }
 
-// left returns how much of the call's wait is left.
 func (x *exchange) left(t task) time.Duration {
 	if t.wait == 0 {
 		return 0
@@ -185,7 +184,6 @@ func (x *exchange) locate(t task, deadline time.Time) (Location, error) {
 	return at, err
 }
 
-// answer does the task on this replica.
 func (x *exchange) answer(t task) error {
 	defer x.endTurn()
 	status, body, err := t.run(x.ctx())

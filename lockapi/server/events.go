@@ -223,7 +223,6 @@ func accepted(one string) (media string, weight float64) {
 	return strings.ToLower(strings.TrimSpace(media)), weight
 }
 
-// eventFilter reads which events the call requests.
 func (x *exchange) eventFilter() (none master.EventFilter, err error) {
 	paths, prefixes := x.query.all(paramPaths), x.query.all(paramPrefixes)
 	for _, path := range paths {

@@ -172,7 +172,6 @@ func (x *exchange) run(r *route, always bool) error {
 	return x.hideFromAnonymous(x.handle(r))
 }
 
-// handle reads the query and runs the operation.
 func (x *exchange) handle(r *route) (err error) {
 	if r.pattern != "" && !r.door {
 		if x.query, err = parseQuery(x.c.Request.URL.RawQuery, r.params); err != nil {
@@ -328,7 +327,6 @@ func (x *exchange) encode(body any) (*codec.Body, error) {
 // to be encoded.
 const largeContent = 64 << 10
 
-// contentBytes returns the number of content bytes in a reply.
 func contentBytes(body any) (n int) {
 	switch b := body.(type) {
 	case lockapi.File:

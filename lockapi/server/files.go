@@ -56,7 +56,6 @@ func (x *exchange) sequentialPrefix() (string, error) {
 	return strings.TrimSuffix(path, digits), err
 }
 
-// fileWrite reads the parameters of a write.
 func (x *exchange) fileWrite(path string) (*lockapi.WriteFile, error) {
 	w := &lockapi.WriteFile{Path: path, Content: x.body, Query: x.query}
 	var err error
@@ -96,7 +95,6 @@ func (x *exchange) writeParams() (session string, held []lockapi.Sequencer, key 
 	return session, held, key, err
 }
 
-// sequencers reads the sequencers that guard a write.
 func (x *exchange) sequencers() ([]lockapi.Sequencer, error) {
 	given := x.query.all(paramSequencer)
 	if len(given) > lockapi.MaxSequencers {
@@ -149,7 +147,6 @@ func (x *exchange) refuseHeaders(why string) error {
 	return errors.Join(x.refuseHeader(headerIfMatch, why), x.refuseHeader(headerIfNoneMatch, why))
 }
 
-// refuseHeader refuses a header that the call does not support.
 func (x *exchange) refuseHeader(name, why string) error {
 	if len(x.c.Request.Header.Values(name)) == 0 {
 		return nil
@@ -207,12 +204,10 @@ func decodeGet(x *exchange) (*lockapi.GetFile, error) {
 	return &lockapi.GetFile{Path: path}, x.refuseHeader(headerIfMatch, "a read supports If-None-Match only")
 }
 
-// refuseIfMatch refuses a condition that a list does not support.
 func refuseIfMatch(x *exchange, _ *lockapi.ListFiles) error {
 	return x.refuseHeader(headerIfMatch, "a read supports If-None-Match only")
 }
 
-// lockPath returns the path of the lock or file in the URL.
 func (x *exchange) lockPath() (path string, err error) {
 	x.node, err = lockapi.UnescapePath(x.c.Param("path"))
 	return x.node, err

@@ -193,7 +193,6 @@ func (x *exchange) pass(got peers.Answer) {
 	x.writeStamped(got.Status, got.Body)
 }
 
-// copyHeaders copies the headers of another replica's answer to the reply.
 func (x *exchange) copyHeaders(from http.Header) {
 	h := x.c.Writer.Header()
 	x.stamp(h)

@@ -23,7 +23,6 @@ func (s *Server) serveCalls(l net.Listener) {
 	}
 }
 
-// newCalls returns the HTTP server for other members' calls.
 func (s *Server) newCalls() *http.Server {
 	return &http.Server{
 		Handler:   s.PeerHandler(),

@@ -53,7 +53,6 @@ func (x *exchange) Source() gate.Source {
 	return gate.Source(audit.NetworkOf(at.Addr()))
 }
 
-// keepalives are the routes that keep sessions alive.
 var keepalives = []string{patternKeepalive, lockapi.RouteKeepalives, consul.Prefix + "/v1/session/renew/*name"}
 
 // reservePlace moves a call from a spare connection to a regular place. A

@@ -10,7 +10,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// param is a parameter of a query.
 type param struct {
 	name string
 	need string // meaning of a required parameter; empty for an optional one
@@ -99,7 +98,6 @@ func choices(known []param) string {
 	return "this call has " + strings.Join(names, ", ")
 }
 
-// parameter decodes one name=value.
 func parameter(pair string) (name, value string, err error) {
 	rawName, rawValue, _ := strings.Cut(pair, "=")
 	name, err = url.QueryUnescape(rawName)

@@ -50,7 +50,6 @@ func (x *exchange) replyDocument(status int, d *document) error {
 	return nil
 }
 
-// written is the reply to a write.
 func written(_ *exchange, w *lockapi.WriteFile, answer any, out master.Outcome) (int, any) {
 	done := answer.(master.FileWritten)
 	d := &document{json: done.Stat, header: map[string]string{headerETag: etag(done.Stat.Revision)}}
@@ -64,7 +63,6 @@ func written(_ *exchange, w *lockapi.WriteFile, answer any, out master.Outcome) 
 	return http.StatusOK, d
 }
 
-// deleted is the reply to a deletion of files.
 func deleted(_ *exchange, d *lockapi.DeleteFiles, answer any, out master.Outcome) (int, any) {
 	done := answer.(master.FilesDeleted)
 	reply := lockapi.FilesDeleted{Deleted: done.Files, Revision: done.Revision}
@@ -79,13 +77,11 @@ func deleted(_ *exchange, d *lockapi.DeleteFiles, answer any, out master.Outcome
 	return http.StatusOK, doc
 }
 
-// shown is the reply to a read of a file.
 func shown(x *exchange, _ *lockapi.GetFile, answer any, _ master.Outcome) (int, any) {
 	_, asJSON := x.query[paramAs.name]
 	return http.StatusOK, x.fileDocument(answer.(master.FileRead), asJSON)
 }
 
-// fileDocument builds the reply to a read of a file.
 func (x *exchange) fileDocument(f master.FileRead, asJSON bool) *document {
 	s, d := &f.Stat, &document{header: map[string]string{}}
 	d.header[headerETag] = etag(s.Revision)
@@ -123,7 +119,6 @@ func (x *exchange) hasAlready(present string) bool {
 	return false
 }
 
-// transacted is the reply to a transaction.
 func transacted(_ *exchange, _ *lockapi.Transact, answer any, out master.Outcome) (int, any) {
 	d := &document{json: answer.(master.TransactionDone).TransactionResult}
 	d.replayed(out.Replayed)
@@ -141,13 +136,11 @@ func keptAll(x *exchange, _ *lockapi.KeepAliveAll, answer any, _ master.Outcome)
 	return http.StatusOK, answer
 }
 
-// past is the reply to a request for the history of a path.
 func past(x *exchange, _ *lockapi.GetHistory, answer any, _ master.Outcome) (int, any) {
 	x.c.Writer.Header()[lockapi.HeaderRevision] = []string{strconv.FormatUint(answer.(lockapi.History).Revision, 10)}
 	return http.StatusOK, answer
 }
 
-// granted is the reply to a request for a lock.
 func granted(_ *exchange, _ *lockapi.AcquireLock, answer any, _ master.Outcome) (int, any) {
 	if g := answer.(lockapi.Grant); g.State == lockapi.StateQueued {
 		return http.StatusAccepted, g

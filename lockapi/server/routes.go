@@ -29,7 +29,6 @@ type route struct {
 	audits                    master.Audit // which calls the audit log gets, in addition to denials
 }
 
-// table is a router's operations.
 type table []route
 
 const (
@@ -127,7 +126,6 @@ func templateOf(pattern string) string { return variable.ReplaceAllString(patter
 
 var variable = regexp.MustCompile(`[:*](\w+)`)
 
-// maxBody returns the longest body of the route.
 func (r *route) maxBody() int64 { return cmp.Or(r.body, lockapi.MaxBodyBytes) }
 
 // maxBody bounds the body of a request before it is routed: the longest body of
@@ -143,7 +141,6 @@ func (t table) maxBody(r *http.Request) int64 {
 	return most
 }
 
-// fixed returns the part of the pattern before its first variable.
 func (r *route) fixed() string {
 	if i := strings.IndexAny(r.pattern, ":*"); i >= 0 {
 		return r.pattern[:i]

@@ -81,7 +81,6 @@ func (x *exchange) endSpan() {
 	x.span.End()
 }
 
-// stage adds a completed child span.
 func (x *exchange) stage(name string, from, to time.Time, more ...attribute.KeyValue) {
 	_, span := x.opts.Tracer.Start(x.ctx(), name, trace.WithTimestamp(from), trace.WithAttributes(more...))
 	span.End(trace.WithTimestamp(to))

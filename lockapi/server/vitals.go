@@ -73,7 +73,6 @@ func (s *Server) kept() (all wire.Kept) {
 	return all
 }
 
-// load returns the metrics of the load by callers.
 func (s *Server) load() (set metric.Set) {
 	set.Gauge("stout_watchers", "Calls that wait for events at this replica, including streams.", func() float64 { return float64(s.watching.Count()) })
 	set.Gauge("stout_http_connections", "Open connections to the API.", func() float64 { n, _, _ := s.conns.Counts(); return float64(n) })
@@ -98,7 +97,6 @@ func (s *Server) load() (set metric.Set) {
 // upFor is how long a member counts as up after an answer.
 const upFor = 3 * peers.Every
 
-// memberView is this replica's knowledge of a member.
 type memberView struct {
 	lockapi.Replica
 	up, clocked bool    // clocked: the rate of its clock is known

@@ -13,7 +13,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// datacenter is the name of the only datacenter.
 const datacenter = "dc1"
 
 // Prefix precedes the paths of the door between replicas, where the API has
@@ -83,7 +82,6 @@ type Reply struct {
 	Index  uint64
 }
 
-// endpoint parses the requests of one method and path.
 type endpoint struct {
 	Method, Path string // Path ends in "/" if an argument follows
 	params       []string
@@ -204,7 +202,6 @@ func parseBlocking(q url.Values, raw string) (*Watch, string, error) {
 	return w, q.Encode(), nil
 }
 
-// argument returns the unescaped argument of the path.
 func (r *Request) argument() (string, error) {
 	text, err := url.PathUnescape(r.Argument)
 	if err != nil {

@@ -44,7 +44,6 @@ func (m *Member) member() object {
 		"ProtocolMin": 1, "ProtocolMax": 5, "ProtocolCur": 2, "DelegateMin": 2, "DelegateMax": 5, "DelegateCur": 4}
 }
 
-// ofMembers answers with a list that describes each member.
 func ofMembers(describe func(*Member) object) func(*Request, url.Values, *Call) error {
 	return aboutCell(func(c *Cell) any {
 		all := []object{}

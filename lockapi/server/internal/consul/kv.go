@@ -52,7 +52,6 @@ func parseGet(r *Request, q url.Values, c *Call) error {
 	return nil
 }
 
-// list reads the keys with a prefix, or their names.
 func (c *Call) list(prefix string, q url.Values) error {
 	names := q.Has("keys")
 	at, err := pathPrefix(prefix)
@@ -91,7 +90,6 @@ func (c *Call) list(prefix string, q url.Values) error {
 	return nil
 }
 
-// keyed is a key with its name.
 type keyed struct {
 	name string
 	*lockapi.Key
@@ -212,7 +210,6 @@ func parseDelete(r *Request, q url.Values, c *Call) error {
 	return err
 }
 
-// keyOperation returns an operation on the key in the path of the request.
 func keyOperation(r *Request, verb lockapi.KeyVerb) (op lockapi.KeyOperation, err error) {
 	key, err := r.argument()
 	if err != nil {

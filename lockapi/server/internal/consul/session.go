@@ -66,7 +66,6 @@ func (s *span) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// newSession is the body of a request for a session.
 type newSession struct {
 	Name, Node, NodeID, ID   string
 	LockDelay                span
@@ -130,7 +129,6 @@ func errInvalid(format string, args ...any) error {
 	return lockapi.Errorf(lockapi.CodeInternal, format, args...)
 }
 
-// check validates the request and returns the TTL of the session.
 func (in *newSession) check() (time.Duration, error) {
 	for _, check := range slices.Concat(in.Checks, in.NodeChecks) {
 		if check != serfHealth {
@@ -166,7 +164,6 @@ func (in *newSession) check() (time.Duration, error) {
 	return ttlMultiplier * ttl, nil
 }
 
-// ofSession parses a request about the session in its path.
 func ofSession(frees bool, run func(ctx context.Context, o Office, id string) (*Reply, error)) func(*Request, url.Values, *Call) error {
 	return func(r *Request, _ url.Values, c *Call) error {
 		id, err := r.argument()
@@ -246,7 +243,6 @@ func entryOf(s *lockapi.Session, node string) entry {
 	return e
 }
 
-// sessionOf returns a list with a session, or an empty one.
 func sessionOf(ctx context.Context, o Office, id string) ([]entry, uint64, error) {
 	s, index, err := get[lockapi.SessionState](ctx, o, &lockapi.GetSession{Session: id})
 	if errors.Is(err, lockapi.CodeSessionNotFound) {
@@ -258,7 +254,6 @@ func sessionOf(ctx context.Context, o Office, id string) ([]entry, uint64, error
 	return []entry{entryOf(&s.Session, o.Node())}, index, nil
 }
 
-// listSessions lists the sessions that are wanted.
 func listSessions(wanted func(*entry) bool) runner {
 	return func(ctx context.Context, o Office) (*Reply, error) {
 		all, index, next := []entry{}, uint64(0), &lockapi.ListSessions{Limit: lockapi.MaxListLimit}

@@ -12,7 +12,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// txnOp is one operation of a transaction.
 type txnOp struct {
 	KV *struct {
 		Verb      lockapi.KeyVerb
@@ -92,7 +91,6 @@ func parseTxn(r *Request, _ url.Values, c *Call) error {
 	return nil
 }
 
-// txnError is why an operation failed.
 type txnError struct {
 	OpIndex int
 	What    string

@@ -34,7 +34,6 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// conn is an admitted connection.
 type conn struct {
 	netConn
 	conns *Conns

@@ -31,7 +31,6 @@ type Reserve struct {
 	dropped uint64
 }
 
-// guest is a spare connection.
 type guest struct {
 	netConn
 	spare *Reserve
@@ -82,7 +81,6 @@ func (p *Reserve) join(g *guest) bool {
 	return true
 }
 
-// calls records that a connection's request has arrived completely.
 func (p *Reserve) calls(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,7 +18,6 @@ func URL(id, path, query string) (*url.URL, error) {
 	return &url.URL{Scheme: "http", Host: id, Path: decoded, RawPath: path, RawQuery: strings.ReplaceAll(query, "#", "%23")}, err
 }
 
-// maxReplicaBytes bounds a replica's answer about itself.
 const maxReplicaBytes = 64 << 10
 
 // AskReplica requests another replica's own entry.

@@ -47,7 +47,6 @@ func (o *Others) send(ctx context.Context, way http.RoundTripper, id string) (go
 	return got, nil
 }
 
-// ratesOf returns the observations of a member's clock.
 func (o *Others) ratesOf(id string) *lease.Rates {
 	m := o.lock(id)
 	defer o.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// connKey is the context key of the connection.
 type connKey struct{}
 
 // ConnOf returns the accepted connection of the call with that context, or nil

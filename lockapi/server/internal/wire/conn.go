@@ -71,7 +71,6 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// run serves a new connection.
 func (c *conn) run() {
 	if c.handshake() {
 		c.serve()
@@ -166,7 +165,6 @@ func (c *conn) exchange() next {
 	return c.answer(w, r, k, cut)
 }
 
-// answer runs the handler and sends its reply.
 func (c *conn) answer(w *reply, r *http.Request, k *call, cut bool) next {
 	w.conn, w.bare, w.minor, w.close = c, r.Method == http.MethodHead, r.ProtoMinor, r.Close || cut
 	if !c.handle(w, r) {

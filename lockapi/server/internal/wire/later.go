@@ -6,7 +6,6 @@ import (
 	"runtime"
 )
 
-// callKey is the context key of the call.
 type callKey struct{}
 
 // mostHead and mostText bound what a call keeps of its request while it waits
@@ -111,7 +110,6 @@ func growStack() {
 	runtime.KeepAlive(&room)
 }
 
-// resume runs the handler again.
 func (k *call) resume() {
 	growStack()
 	c, w := k.conn, newReply()

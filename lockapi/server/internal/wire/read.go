@@ -19,7 +19,6 @@ func (c *conn) release() {
 	}
 }
 
-// consume removes n bytes from the input.
 func (c *conn) consume(n int) {
 	if c.in = c.in[n:]; len(c.in) == 0 {
 		c.release()

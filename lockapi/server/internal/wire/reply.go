@@ -142,7 +142,6 @@ func (w *reply) lead() error {
 	return nil
 }
 
-// headerField is a header with its values.
 type headerField struct {
 	name   string
 	values []string

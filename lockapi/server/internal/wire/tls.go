@@ -14,7 +14,6 @@ import (
 // input.
 const handshakeBytes = 8 << 10
 
-// secure sets up TLS over the connection.
 func (c *conn) secure() {
 	c.meter = &meter{Conn: c.under, timeout: c.server.WriteTimeout}
 	c.tls = tls.Server(c.meter, c.server.TLS)

@@ -10,7 +10,6 @@ import (
 // is kept. The server stops reading then and can no longer detect a disconnect.
 const floodTime = 5 * time.Second
 
-// past is an expired deadline.
 var past = time.Unix(1, 0)
 
 // watchDisconnect starts to watch whether the caller of k disconnects. It does
