@@ -31,11 +31,7 @@ func OfCertificate(state *tls.ConnectionState, prefix string) (*Proof, error) {
 	case !time.Now().Before(ends):
 		return nil, fmt.Errorf("it expired at %s", ends.UTC().Format(time.RFC3339))
 	}
-	principal, err := principalOfCertificate(state.PeerCertificates[0], prefix)
-	if err != nil {
-		return nil, err
-	}
-	return &Proof{Principal: principal, Ends: ends}, nil
+	return proofOfCertificate(state.PeerCertificates[0], prefix, ends)
 }
 
 func endOf(chain []*x509.Certificate) time.Time {
@@ -48,21 +44,21 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return end
 }
 
-// principalOfCertificate returns the principal that a certificate names. If the
+// proofOfCertificate returns the proof of the name in a certificate. If the
 // first name of the deciding kind is invalid, no other name is tried.
-func principalOfCertificate(leaf *x509.Certificate, prefix string) (string, error) {
+func proofOfCertificate(leaf *x509.Certificate, prefix string, ends time.Time) (*Proof, error) {
 	for _, u := range leaf.URIs {
 		if u.Scheme == replicaScheme {
-			return "", fmt.Errorf("it has the URI %q: it is a replica's and not a client's", u)
+			return nil, fmt.Errorf("it has the URI %q: it is a replica's and not a client's", u)
 		}
 	}
 	switch {
 	case len(leaf.URIs) > 0:
-		return principalOf("its first URI", prefix, leaf.URIs[0].String())
+		return proofOf("its first URI", prefix, leaf.URIs[0].String(), ends)
 	case len(leaf.DNSNames) > 0:
-		return principalOf("its first DNS name", prefix, leaf.DNSNames[0])
+		return proofOf("its first DNS name", prefix, leaf.DNSNames[0], ends)
 	case leaf.Subject.CommonName != "":
-		return principalOf("its common name", prefix, leaf.Subject.CommonName)
+		return proofOf("its common name", prefix, leaf.Subject.CommonName, ends)
 	}
-	return "", errors.New("it names no principal: it has no URI, DNS name or common name")
+	return nil, errors.New("it names no principal: it has no URI, DNS name or common name")
 }

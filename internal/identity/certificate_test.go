@@ -66,12 +66,12 @@ func TestNamesInCertificates(t *testing.T) {
 		"a blank before":      {nil, nil, " root", "", "begins or ends with a blank"},
 		"a blank alone":       {nil, nil, " ", "", "begins or ends with a blank"},
 	} {
-		got, err := principalOfCertificate(&x509.Certificate{URIs: test.uris, DNSNames: test.dns, Subject: pkix.Name{CommonName: test.common}}, "")
+		got, err := proofOfCertificate(&x509.Certificate{URIs: test.uris, DNSNames: test.dns, Subject: pkix.Name{CommonName: test.common}}, "", time.Time{})
 		switch {
-		case test.fail == "" && (err != nil || got != test.want):
-			t.Errorf("%s: %q, %v; want %s", name, got, err, test.want)
+		case test.fail == "" && (err != nil || got.Principal != test.want):
+			t.Errorf("%s: %v, %v; want %s", name, got, err, test.want)
 		case test.fail != "" && (err == nil || !strings.Contains(err.Error(), test.fail)):
-			t.Errorf("%s: %q, %v; want %q", name, got, err, test.fail)
+			t.Errorf("%s: %v, %v; want %q", name, got, err, test.fail)
 		}
 	}
 }
@@ -124,13 +124,13 @@ func TestPrefixedNames(t *testing.T) {
 		{"jwt:xxx", long, "", `is too long: with the prefix "jwt:xxx" it has 257 bytes, and the name of a principal has at most 256`},
 		{"jwt:", long + "1234567", "", "is not a valid principal name"},
 	} {
-		got, err := principalOf("the name", test.prefix, test.name)
-		if got != test.want || (err == nil) != (test.fail == "") || err != nil && !strings.Contains(err.Error(), test.fail) {
-			t.Errorf("%q and %q: %q, %v", test.prefix, test.name, got, err)
+		got, err := proofOf("the name", test.prefix, test.name, time.Time{})
+		if (err == nil) != (test.fail == "") || err == nil && got.Principal != test.want || err != nil && !strings.Contains(err.Error(), test.fail) {
+			t.Errorf("%q and %q: %v, %v", test.prefix, test.name, got, err)
 		}
 	}
-	got, err := principalOfCertificate(&x509.Certificate{Subject: pkix.Name{CommonName: "ada"}}, "cert:")
-	if got != "user:cert:ada" || err != nil {
+	got, err := proofOfCertificate(&x509.Certificate{Subject: pkix.Name{CommonName: "ada"}}, "cert:", time.Time{})
+	if err != nil || got.Principal != "user:cert:ada" {
 		t.Error(got, err)
 	}
 }

@@ -26,7 +26,6 @@ import (
 // The tests make their tokens by hand, with the standard library alone. So they can
 // send tokens that the library under test would not write.
 
-// issuer makes JWTs.
 type issuer struct {
 	rsa *rsa.PrivateKey
 	ec  *ecdsa.PrivateKey
@@ -46,7 +45,6 @@ func newIssuer() *issuer {
 // ours makes valid tokens; the keys of theirs are unknown.
 var ours, theirs = sync.OnceValue(newIssuer), sync.OnceValue(newIssuer)
 
-// key returns the private key for an algorithm.
 func (i *issuer) key(alg string) crypto.Signer {
 	switch alg {
 	case "RS256":
@@ -57,7 +55,6 @@ func (i *issuer) key(alg string) crypto.Signer {
 	return i.ed
 }
 
-// object is a JSON object.
 type object map[string]any
 
 // and returns the object with the members of others added or replaced. A nil member
@@ -151,7 +148,6 @@ func goodClaims() object {
 
 func good(alg string) string { return token(goodHeader(alg), goodClaims(), ours().key(alg)) }
 
-// keyFile writes a file of keys and returns its name.
 func keyFile(t testing.TB, content string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "keys.json")
@@ -161,12 +157,10 @@ func keyFile(t testing.TB, content string) string {
 	return name
 }
 
-// ourKeys returns the public keys of ours as a JWKS.
 func ourKeys() string {
 	return jwks(ours().jwk("RS256", "RS256"), ours().jwk("ES256", "ES256"), ours().jwk("EdDSA", "EdDSA"))
 }
 
-// newJWTs returns a verifier with a file of keys with the given content.
 func newJWTs(t testing.TB, content string) *JWTs {
 	t.Helper()
 	keys, err := OpenKeys(keyFile(t, content))

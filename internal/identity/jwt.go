@@ -168,11 +168,7 @@ func (j *JWTs) verifyClaims(claims *jwt.Claims, all map[string]any, now time.Tim
 	if !ok {
 		return nil, fmt.Errorf("its claim %s, which names the principal, is missing or not a string", lockapi.Clip(j.Claim))
 	}
-	principal, err := principalOf("its claim "+lockapi.Clip(j.Claim), j.Prefix, name)
-	if err != nil {
-		return nil, err
-	}
-	return &Proof{Principal: principal, Ends: ends}, nil
+	return proofOf("its claim "+lockapi.Clip(j.Claim), j.Prefix, name, ends)
 }
 
 // proved remembers tokens with a valid signature, by their SHA-256. Verifying

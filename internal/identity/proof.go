@@ -27,23 +27,23 @@ var errRoot = fmt.Errorf("it names %s, which only a token of the cell proves", l
 // surrogate pair.
 func unseen(r rune) bool { return r == unicode.ReplacementChar || safetext.Hidden(r) }
 
-// principalOf returns the principal of a name with the prefix of its source.
-// what describes the name in errors.
-func principalOf(what, prefix, name string) (string, error) {
+// proofOf returns the proof of a name with the prefix of its source. what describes
+// the name in errors.
+func proofOf(what, prefix, name string, ends time.Time) (*Proof, error) {
 	switch principal := lockapi.PrefixUser + prefix + name; {
 	case name == "":
-		return "", errors.New(what + " is empty")
+		return nil, errors.New(what + " is empty")
 	case len(name) <= lockapi.MaxPrincipalName && len(prefix)+len(name) > lockapi.MaxPrincipalName:
-		return "", fmt.Errorf("%s, %q, is too long: with the prefix %q it has %d bytes, and the name of a principal has at most %d", what, lockapi.Clip(name), prefix, len(prefix)+len(name), lockapi.MaxPrincipalName)
+		return nil, fmt.Errorf("%s, %q, is too long: with the prefix %q it has %d bytes, and the name of a principal has at most %d", what, lockapi.Clip(name), prefix, len(prefix)+len(name), lockapi.MaxPrincipalName)
 	case !lockapi.IsUser(principal):
-		return "", fmt.Errorf("%s, %q, is not a valid principal name: it may have at most %d bytes of UTF-8 and no control characters", what, lockapi.Clip(name), lockapi.MaxPrincipalName)
+		return nil, fmt.Errorf("%s, %q, is not a valid principal name: it may have at most %d bytes of UTF-8 and no control characters", what, lockapi.Clip(name), lockapi.MaxPrincipalName)
 	case strings.ContainsFunc(name, unseen):
-		return "", fmt.Errorf("%s, %q, is not a valid principal name: it has invisible characters, or U+FFFD, which replaces invalid text", what, lockapi.Clip(name))
+		return nil, fmt.Errorf("%s, %q, is not a valid principal name: it has invisible characters, or U+FFFD, which replaces invalid text", what, lockapi.Clip(name))
 	case strings.TrimSpace(name) != name:
-		return "", fmt.Errorf("%s, %q, is not a valid principal name: it begins or ends with a blank", what, lockapi.Clip(name))
+		return nil, fmt.Errorf("%s, %q, is not a valid principal name: it begins or ends with a blank", what, lockapi.Clip(name))
 	case principal == lockapi.PrincipalRoot:
-		return "", errRoot
+		return nil, errRoot
 	default:
-		return principal, nil
+		return &Proof{Principal: principal, Ends: ends}, nil
 	}
 }
