@@ -102,7 +102,6 @@ const (
 	master   = `{"revision":7,"type":"master_changed","epoch":3,"master":"r1"}`
 )
 
-// event returns an event of a stream.
 func event(name, data string) string { return "id: 7\nevent: " + name + "\ndata: " + data + "\n\n" }
 
 // TestCheckerReadsStreams: the events of a stream, and of a list, have exactly the fields

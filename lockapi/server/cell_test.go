@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"strconv"
@@ -10,9 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
@@ -51,7 +47,6 @@ func TestCellOfAMasterThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// closedAddr returns an address without a listener.
 func closedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -185,19 +180,7 @@ const admit = "stout member replace r1 --directory 0123456789abcdef"
 // startStandby serves a replica that is not a member yet.
 func startStandby(t *testing.T, now func() server.Standby) *node {
 	t.Helper()
-	n := &node{standIn: newStandIn(t, "r1"), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	n.addr = l.Addr().String()
-	n.url = "http://" + n.addr
-	n.server = server.New(server.Options{Standby: now, Registry: n.registry, Logger: zerolog.New(n.log)})
-	go func() { n.served <- n.server.Serve(l) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = n.server.Shutdown(ctx)
-	})
-	return n
+	return startNode(t, "r1", func(o *server.Options) { *o = server.Options{Standby: now, Registry: o.Registry, Logger: o.Logger} })
 }
 
 func stranger() server.Standby {

@@ -35,7 +35,6 @@ func send(t *testing.T, c net.Conn, bytes string) {
 	must(t, second(io.WriteString(c, bytes)))
 }
 
-// receive reads an answer.
 func receive(t *testing.T, r *bufio.Reader) reply {
 	t.Helper()
 	resp, err := http.ReadResponse(r, nil)

@@ -562,6 +562,21 @@ func TestConsulFull(t *testing.T) {
 	}
 }
 
+// wakeQueries makes blocking queries at a replica's door, and wakes them. It returns
+// when all of them need the master, which has got a read.
+func wakeQueries(t *testing.T, replica *node, queries int, reads *atomic.Int64) (url string, answers chan reply) {
+	t.Helper()
+	replica.happened("/a")
+	url, answers = fmt.Sprintf("%skv/a?index=%d", startDoor(t, replica.server), replica.revision()), make(chan reply, queries)
+	for range queries {
+		go func() { answers <- call(t, "GET", url, "") }()
+	}
+	eventually(t, "all queries wait", func() bool { return gauge(t, replica, "stout_watchers") == float64(queries) })
+	replica.happened("/a")
+	eventually(t, "all queries need the master", func() bool { return replica.server.Forwards() == queries && reads.Load() > 0 })
+	return url, answers
+}
+
 // TestConsulQueriesShareReads: the queries that one change wakes at a replica
 // need few reads of the master. A query that came after a read began makes its
 // own.
@@ -569,8 +584,6 @@ func TestConsulQueriesShareReads(t *testing.T) {
 	const queries = 20
 	master, replica := startPair(t, nil)
 	master.happened("/a")
-	replica.happened("/a")
-	door, index := startDoor(t, replica.server), replica.revision()
 	var reads atomic.Int64
 	release := make(chan struct{})
 	master.setHook(func(context.Context, string) error {
@@ -579,16 +592,8 @@ func TestConsulQueriesShareReads(t *testing.T) {
 		}
 		return nil
 	})
-	answers := make(chan reply, queries)
-	for range queries {
-		go func() { answers <- call(t, "GET", fmt.Sprintf("%skv/a?index=%d", door, index), "") }()
-	}
-	eventually(t, "all queries wait", func() bool { return gauge(t, replica, "stout_watchers") == queries })
-	replica.happened("/a")
-	eventually(t, "all queries need the master", func() bool { return replica.server.Forwards() == queries && reads.Load() > 0 })
-	if r := call(t, "GET", fmt.Sprintf("%skv/a?index=%d", door, index), ""); r.status != 200 {
-		t.Errorf("a query that came later: %d %s", r.status, r.body)
-	}
+	url, answers := wakeQueries(t, replica, queries, &reads)
+	call(t, "GET", url, "").wantStatus(t, 200) // a query that came later
 	close(release)
 	for range queries {
 		if r := <-answers; r.status != 200 || !strings.Contains(r.body, `"Key":"a"`) || r.header.Get("X-Consul-Index") == "" {
@@ -618,15 +623,7 @@ func TestConsulQueriesShareWholeAnswers(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	replica.setMaster(3, "r1", other.URL)
-	replica.happened("/a")
-	door, index := startDoor(t, replica.server), replica.revision()
-	answers := make(chan reply, queries)
-	for range queries {
-		go func() { answers <- call(t, "GET", fmt.Sprintf("%skv/a?index=%d", door, index), "") }()
-	}
-	eventually(t, "all queries wait", func() bool { return gauge(t, replica, "stout_watchers") == queries })
-	replica.happened("/a")
-	eventually(t, "all queries need the master", func() bool { return replica.server.Forwards() == queries && reads.Load() > 0 })
+	_, answers := wakeQueries(t, replica, queries, &reads)
 	close(release)
 	for range queries {
 		if r := <-answers; r.status != 200 || r.body != whole {

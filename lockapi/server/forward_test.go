@@ -157,7 +157,6 @@ func TestMasterIsAwaited(t *testing.T) {
 	(<-answered).wantStatus(t, 201)
 }
 
-// inFlight returns the number of calls under way in the server.
 func inFlight(t *testing.T, n *node) int {
 	t.Helper()
 	return int(gauge(t, n, "stout_http_requests_in_flight"))

@@ -226,7 +226,6 @@ func (r reply) wantBody(t *testing.T, status int, part string) {
 	}
 }
 
-// decoded returns the content of an answer.
 func decoded[T any](t *testing.T, r reply) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(r.body), &v); err != nil {

@@ -84,7 +84,6 @@ func endOffice(m *master.Master, log *memlog.Cell) {
 	log.Close()
 }
 
-// directoryOf returns the id of a stand-in's data directory.
 func directoryOf(id string) string { return fmt.Sprintf("%016x", id) }
 
 func (f *standIn) set(change func()) {
@@ -93,7 +92,6 @@ func (f *standIn) set(change func()) {
 	change()
 }
 
-// setMaster sets which replica is the master.
 func (f *standIn) setMaster(epoch uint64, id, url string) {
 	f.set(func() {
 		self := id != "" && id == f.id
@@ -118,12 +116,10 @@ func (f *standIn) setHook(hook func(context.Context, string) error) { f.set(func
 func (f *standIn) setUnfit(reason error)                            { f.set(func() { f.view.Ready = reason }) }
 func (f *standIn) setHangs(reason error)                            { f.set(func() { f.hangs = reason }) }
 
-// setReplicas sets its knowledge of the cell's replicas.
 func (f *standIn) setReplicas(all ...lockapi.Replica) {
 	f.set(func() { f.view.Cell.Replicas = all })
 }
 
-// setApplied sets its applied index.
 func (f *standIn) setApplied(index uint64) {
 	f.set(func() {
 		f.view.Own.AppliedIndex, f.view.Own.LastContactMS = index, 12
@@ -131,7 +127,6 @@ func (f *standIn) setApplied(index uint64) {
 	})
 }
 
-// addSession opens a session with a given id.
 func (f *standIn) addSession(s lockapi.Session) {
 	f.node.Put(state.Command{Time: time.Now().UnixNano(), Operation: &state.OpenSession{Session: s.ID, Name: s.Name, TTLMS: cmp.Or(s.TTLMS, lockapi.MaxTTLMS), Meta: s.Meta}})
 	f.must(&lockapi.OpenSession{SessionRequest: lockapi.SessionRequest{TTLMS: lockapi.MaxTTLMS}}) // applies the entry as well
@@ -172,7 +167,6 @@ func (f *standIn) wantNoCalls(t *testing.T) {
 	}
 }
 
-// forget drops the recorded calls.
 func (f *standIn) forget() { f.set(func() { f.calls = nil }) }
 
 // urlOf returns the URL that it knows for the named replica.
@@ -224,7 +218,6 @@ func (f *standIn) Do(ctx context.Context, by *master.Caller, stale bool, c locka
 	return answer, out, err
 }
 
-// directoryBefore is the directory of a former member.
 const directoryBefore = "0123456789abcdef"
 
 // ofMembers answers a change of the members as if it was made, because an

@@ -18,7 +18,6 @@ import (
 	"github.com/stoutlock/stout/lockapi/server"
 )
 
-// newTLS returns the configurations of a server on loopback and of its clients.
 func newTLS(t *testing.T) (ours, theirs *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

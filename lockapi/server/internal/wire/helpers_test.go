@@ -210,7 +210,6 @@ func (c *client) send(pieces ...string) {
 	}()
 }
 
-// split cuts text into pieces.
 func split(text string, size int) (pieces []string) {
 	for p := range slices.Chunk([]byte(text), size) {
 		pieces = append(pieces, string(p))
@@ -232,7 +231,6 @@ func (c *client) next(method string) (string, *http.Response) {
 	return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", string(body))), resp
 }
 
-// want checks the next reply.
 func (c *client) want(text string) *http.Response {
 	c.t.Helper()
 	got, resp := c.next(http.MethodGet)

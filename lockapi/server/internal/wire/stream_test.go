@@ -18,7 +18,6 @@ import (
 	"github.com/stoutlock/stout/lockapi/server/internal/wire"
 )
 
-// flush sends the output and returns the error.
 func flush(w http.ResponseWriter) error { return http.NewResponseController(w).Flush() }
 
 // ticking answers with a piece for each tick.

@@ -44,7 +44,6 @@ func overTLS() (net.Listener, func() (net.Conn, error)) {
 	}
 }
 
-// configs returns the configurations of a server and its clients.
 var configs = sync.OnceValues(func() (server, client *tls.Config) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -108,7 +107,6 @@ func pipeTLS() (net.Listener, func() (net.Conn, error)) {
 	return secured{l, ours}, dial
 }
 
-// firstFlight returns a client's first bytes.
 func firstFlight(t *testing.T) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
