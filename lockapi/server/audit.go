@@ -13,8 +13,6 @@ import (
 
 // noted collects the details of a call for the audit log.
 type noted struct {
-	audits    master.Audit
-	route     string
 	under     string         // prefix of the paths of a call about several nodes
 	checked   master.Checked // from the replica that checked it
 	code      lockapi.Code   // error code of the refusal
@@ -42,7 +40,7 @@ func (x *exchange) watch(by *master.Caller) {
 	if !x.opts.Audit.Required() {
 		return
 	}
-	if by.Adopts = x.announce; x.noted.audits != master.AuditNever {
+	if by.Adopts = x.announce; x.route.audits != master.AuditNever {
 		by.Admitted = x.announce
 	}
 }
@@ -50,12 +48,12 @@ func (x *exchange) watch(by *master.Caller) {
 // matters reports whether the audit log needs the call, if it is permitted.
 func (x *exchange) matters() bool {
 	switch {
-	case x.broke, x.noted.audits == master.AuditAlways, x.noted.checked.Adopted != "":
+	case x.broke, x.route.audits == master.AuditAlways, x.noted.checked.Adopted != "":
 		return true
-	case x.noted.audits == master.AuditOthers && x.noted.checked.Others:
+	case x.route.audits == master.AuditOthers && x.noted.checked.Others:
 		return true
 	}
-	return x.noted.audits != master.AuditNever && x.opts.AuditChanges
+	return x.route.audits != master.AuditNever && x.opts.AuditChanges
 }
 
 // announce writes the line about a change before it takes effect, if the log is
@@ -122,7 +120,7 @@ func (x *exchange) record(status int) audit.Record {
 	}
 	r := audit.Record{
 		Principal: cmp.Or(checked.Principal, lockapi.PrincipalAnonymous), How: cmp.Or(checked.How, lockapi.HowNone),
-		Remote: x.remote(), Via: viaName(x.via()), Method: x.methodLabel(), Route: x.noted.route, Path: cmp.Or(x.node, x.noted.under), Adopted: checked.Adopted,
+		Remote: x.remote(), Via: viaName(x.via()), Method: x.methodLabel(), Route: x.route.template, Path: cmp.Or(x.node, x.noted.under), Adopted: checked.Adopted,
 		Status: status, Code: string(x.noted.code), RequestID: x.requestID(),
 	}
 	if x.master != nil {

@@ -45,7 +45,7 @@ var (
 // was a preflight, which is then answered.
 func (x *exchange) screen() (answered bool, err error) {
 	policy := x.browsers
-	if x.door {
+	if x.route.door {
 		policy = x.doorBrowsers
 	}
 	v := policy.Check(x.c.Request)

@@ -116,7 +116,7 @@ func isLoopback(remote string) bool {
 // breakGlass accepts the break-glass secret as the root's, if the caller sent
 // the call to this replica and it is the master. Elsewhere the secret is not a
 // valid token.
-func (x *exchange) breakGlass(r *route) {
+func (x *exchange) breakGlass() {
 	secret := x.opts.BreakGlass
 	if secret == nil || x.peer || subtle.ConstantTimeCompare(secret[:], x.secret[:]) != 1 {
 		return
@@ -126,7 +126,7 @@ func (x *exchange) breakGlass(r *route) {
 		return
 	}
 	x.broke = true
-	x.log.Warn().Str("route", r.method+" "+r.template).Str("remote", x.c.Request.RemoteAddr).
+	x.log.Warn().Str("route", x.route.method+" "+x.route.template).Str("remote", x.c.Request.RemoteAddr).
 		Msg("break-glass: a call as user:root used the secret on this replica's host")
 }
 
@@ -160,7 +160,7 @@ func (x *exchange) caller() *master.Caller {
 	by := &x.by
 	*by = master.Caller{
 		Principal: x.asserted.Principal, How: x.asserted.How, Ends: x.asserted.Ends, Secret: x.secret, RemoteAddr: x.remote(),
-		Ask: master.Ask{Right: x.asks, Path: x.node}, Also: x.also,
+		Ask: master.Ask{Right: x.route.asks, Path: x.node}, Also: x.also,
 	}
 	if x.how != "" {
 		by.Principal, by.How, by.Ends = x.proof.Principal, x.how, x.proof.Ends

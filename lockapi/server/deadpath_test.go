@@ -65,7 +65,7 @@ func TestDeadPathToTheMaster(t *testing.T) {
 
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, lockapi.RouteSessions, nil)
 		call := func() (tries int, took time.Duration, err error) {
-			x := &exchange{Server: s, asserted: noAssertion, c: &gin.Context{Request: request}, master: s.attached.Load().Master}
+			x := &exchange{Server: s, asserted: noAssertion, route: &route{}, c: &gin.Context{Request: request}, master: s.attached.Load().Master}
 			began := time.Now()
 			err = x.search(task{repeatable: true}, true, nil, func(Location) error {
 				if tries++; !way.dead.Load() {

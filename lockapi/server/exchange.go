@@ -39,11 +39,11 @@ type exchange struct {
 	way      http.RoundTripper // to the other members
 	peer     bool              // forwarded by another member
 	proven   bool              // members have shown each other their certificates
-	asks     master.Right      // right that the route requires
-	node     string            // path in the call, once known
-	also     []master.Ask      // additional rights, if the route's is not enough
-	secret   *[32]byte         // SHA-256 of the token
-	asserted *assertion        // from the forwarding member; zero for none
+	route    *route
+	node     string       // path in the call, once known
+	also     []master.Ask // additional rights, if the route's is not enough
+	secret   *[32]byte    // SHA-256 of the token
+	asserted *assertion   // from the forwarding member; zero for none
 	// enables reports that the caller may enable access control while it is
 	// off.
 	enables  bool
@@ -60,9 +60,7 @@ type exchange struct {
 	waits   waiting   // the call, if it is one that may wait
 	call    gate.Call
 	hurried bool            // it must not wait
-	door    bool            // it is one of the door for Consul's clients
 	arrived uint64          // number of a blocking query that has waited; 0 for other calls
-	spared  bool            // it arrived on a spare connection
 	inTurn  bool            // it has a place in Server.lists
 	parking *master.Parking // of a keepalive that may wait without a goroutine
 	later   *wire.Later     // wakes it; nil if it has waited
@@ -82,26 +80,25 @@ type exchange struct {
 // recovers from a panic, and counts the call. peer is set for calls that
 // another member sends.
 func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
-	always := onStandby[r.template]
 	usual := &tally{metrics: s.metrics, route: r.template, method: r.method, from: fromClient}
 	if peer {
 		usual.from = fromReplica
 	}
 	return func(c *gin.Context) {
 		start := time.Now()
-		x := &exchange{Server: s, c: c, asserted: noAssertion, peer: peer, asks: r.asks, door: r.door, spared: r.guest, noted: noted{audits: r.audits, route: r.template}}
+		x := &exchange{Server: s, c: c, asserted: noAssertion, peer: peer, route: &r}
 		x.call.Of = x
 		if at := s.attached.Load(); at != nil {
 			x.master, x.way, x.proven = at.Master, at.way, at.proven
 		}
 		left := false // without a reply
-		if began, again := x.goOn(&r); again {
+		if began, again := x.goOn(); again {
 			start = began
 			defer x.parking.End()
 		} else {
 			s.metrics.inFlight.Inc()
 			if s.opts.Tracer != nil && r.isTraced() {
-				x.trace(&r)
+				x.trace()
 				defer x.endSpan()
 			}
 		}
@@ -130,10 +127,10 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 			case http.ErrAbortHandler: // the answer is broken off
 				panic(p)
 			default:
-				x.panicked(p, &r)
+				x.panicked(p)
 			}
 		}()
-		if err := x.run(&r, always); err == master.ErrParked {
+		if err := x.run(); err == master.ErrParked {
 			left = true
 			x.leave(start)
 			return
@@ -145,40 +142,39 @@ func (s *Server) handler(r route, peer bool) gin.HandlerFunc {
 	}
 }
 
-// run makes the call if it is permitted. always means that a replica also
-// serves it before it is a member.
-func (x *exchange) run(r *route, always bool) error {
+// run makes the call if it is permitted.
+func (x *exchange) run() error {
 	if !x.peer {
 		if answered, err := x.screen(); answered || err != nil {
 			return err
 		}
 	}
-	body, err := x.readBody(r.maxBody())
+	body, err := x.readBody(x.route.maxBody())
 	x.body = body
 	switch {
-	case x.master == nil && !always:
+	case x.master == nil && !onStandby[x.route.template]:
 		return x.standbyProblem()
 	case err != nil:
 		return err
 	}
-	if err := x.admit(r); err != nil {
+	if err := x.admit(); err != nil {
 		return err
 	}
-	if r.guest {
-		if err := x.reservePlace(r); err != nil {
+	if x.route.guest {
+		if err := x.reservePlace(); err != nil {
 			return err
 		}
 	}
-	return x.hideFromAnonymous(x.handle(r))
+	return x.hideFromAnonymous(x.handle())
 }
 
-func (x *exchange) handle(r *route) (err error) {
-	if r.pattern != "" && !r.door {
+func (x *exchange) handle() (err error) {
+	if r := x.route; r.pattern != "" && !r.door {
 		if x.query, err = parseQuery(x.c.Request.URL.RawQuery, r.params); err != nil {
 			return err
 		}
 	}
-	return r.handle(x)
+	return x.route.handle(x)
 }
 
 // hideFromAnonymous replaces errors by 401 for a caller without a credential if access
@@ -220,7 +216,7 @@ func (x *exchange) mastersRefusal(refused lockapi.Code) error {
 // localRefusal returns the refusal of a caller without a credential if, by this
 // replica's own state, no call is open to it; otherwise nil.
 func (x *exchange) localRefusal() error {
-	if x.peer || x.brought || x.master == nil || x.asks == master.Nothing || x.asks == master.AnyCaller {
+	if x.peer || x.brought || x.master == nil || x.route.asks == master.Nothing || x.route.asks == master.AnyCaller {
 		return nil
 	}
 	return x.anonymousRefusal()
@@ -236,7 +232,7 @@ func (x *exchange) isNameless(status int) bool {
 		return false
 	case status == http.StatusUnauthorized:
 		return true
-	case x.asks == master.Nothing && status >= http.StatusInternalServerError:
+	case x.route.asks == master.Nothing && status >= http.StatusInternalServerError:
 		return false
 	}
 	return x.anonymousRefusal() != nil
@@ -258,17 +254,17 @@ func (s *Server) anonymousRefusal() error {
 
 // admit reads the call's credential, and checks the call if this replica
 // answers it itself.
-func (x *exchange) admit(r *route) (err error) {
-	if x.master == nil || r.asks == master.Nothing {
+func (x *exchange) admit() (err error) {
+	if x.master == nil || x.route.asks == master.Nothing {
 		return nil
 	}
 	if x.secret, err = x.credential(); err != nil {
 		return err
 	}
 	if x.secret != nil {
-		x.breakGlass(r)
+		x.breakGlass()
 	}
-	if !r.local {
+	if !x.route.local {
 		return nil
 	}
 	if err := x.pace(false); err != nil {
@@ -278,8 +274,8 @@ func (x *exchange) admit(r *route) (err error) {
 }
 
 // panicked answers after a panic of the operation, if nothing was written yet.
-func (x *exchange) panicked(p any, r *route) {
-	x.log.Error().Interface("panic", p).Str("route", r.method+" "+r.template).
+func (x *exchange) panicked(p any) {
+	x.log.Error().Interface("panic", p).Str("route", x.route.method+" "+x.route.template).
 		Bytes("stack", debug.Stack()).Msg("an HTTP handler panicked")
 	if x.c.Writer.Written() {
 		panic(http.ErrAbortHandler)
@@ -414,7 +410,7 @@ func (x *exchange) fail(err error) {
 	if e.Replayed {
 		x.c.Writer.Header().Set(lockapi.HeaderReplayed, "true")
 	}
-	if x.door && !x.peer {
+	if x.route.door && !x.peer {
 		status, text := consul.Refusal(e)
 		x.c.Writer.Header().Set("Cache-Control", "no-store")
 		x.write(status, typeText, []byte(text))

@@ -181,7 +181,7 @@ func (x *exchange) refusal(got peers.Answer, t task) error {
 // Stout-* headers of the answer.
 func (x *exchange) pass(got peers.Answer) {
 	x.noted.elsewhere = true
-	if x.door {
+	if x.route.door {
 		got = x.plain(got)
 	}
 	x.copyHeaders(got.Header)
@@ -197,7 +197,7 @@ func (x *exchange) copyHeaders(from http.Header) {
 	h := x.c.Writer.Header()
 	x.stamp(h)
 	for name, values := range from {
-		if slices.Contains(passedHeaders, name) || strings.HasPrefix(name, "Stout-") || x.door && (strings.HasPrefix(name, "X-Consul-") || name == "Content-Security-Policy" || name == "Cache-Control" || name == "Vary") {
+		if slices.Contains(passedHeaders, name) || strings.HasPrefix(name, "Stout-") || x.route.door && (strings.HasPrefix(name, "X-Consul-") || name == "Content-Security-Policy" || name == "Cache-Control" || name == "Vary") {
 			h[name] = values
 		}
 	}

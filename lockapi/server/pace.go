@@ -22,7 +22,7 @@ const headerBackoff = "Stout-Hold"
 // pace counts a call once against its caller's calls per second. frees means
 // that it keeps or frees what the caller has.
 func (x *exchange) pace(frees bool) (err error) {
-	if x.paced || x.master == nil || x.asks == master.Nothing || !x.master.BoundsCalls() {
+	if x.paced || x.master == nil || x.route.asks == master.Nothing || !x.master.BoundsCalls() {
 		return nil
 	}
 	x.paced = true
@@ -56,7 +56,7 @@ func (x *exchange) holdAnswer() {
 		return
 	}
 	x.metrics.held.Inc()
-	if backoff.Close || x.spared {
+	if backoff.Close || x.route.guest {
 		h.Set("Connection", "close")
 		return
 	}
@@ -100,7 +100,7 @@ func (x *exchange) holdBack() {
 		return
 	}
 	pause := x.attempts.Failed(from, time.Since(x.started))
-	if pause > 0 && !x.spared {
+	if pause > 0 && !x.route.guest {
 		x.delay(pause)
 	}
 }

@@ -58,11 +58,11 @@ var keepalives = []string{patternKeepalive, lockapi.RouteKeepalives, consul.Pref
 // reservePlace moves a call from a spare connection to a regular place. A
 // keepalive without a place does not wait. No call is displaced for a caller
 // without any rights, even if its own call needs none.
-func (x *exchange) reservePlace(r *route) error {
+func (x *exchange) reservePlace() error {
 	if !x.brought && x.anonymousRefusal() != nil || x.isStranger() {
 		return cmp.Or(x.mastersRefusal(lockapi.CodeTooMany), errNoConnection(x))
 	}
-	x.call.Keeps = slices.Contains(keepalives, r.pattern)
+	x.call.Keeps = slices.Contains(keepalives, x.route.pattern)
 	if x.conns.Reserve(x.ctx(), &x.call) {
 		return nil
 	}

@@ -21,7 +21,7 @@ func (x *exchange) hurry(waitMS *int64, body any) (err error) {
 }
 
 func hurryOne(x *exchange, c *lockapi.KeepAlive) error {
-	if c.WaitMS > 0 && x.parking == nil && !x.peer && !x.spared && !x.broke && (x.span == nil || !x.span.IsRecording()) {
+	if c.WaitMS > 0 && x.parking == nil && !x.peer && !x.route.guest && !x.broke && (x.span == nil || !x.span.IsRecording()) {
 		if x.later = wire.LaterOf(x.ctx()); x.later != nil {
 			x.parking = &master.Parking{Wake: x.later.Wake}
 		}
@@ -60,8 +60,8 @@ func (x *exchange) leave(start time.Time) {
 
 // goOn continues the call of an exchange that left, if there is one, and
 // returns when that exchange began.
-func (x *exchange) goOn(r *route) (start time.Time, ok bool) {
-	if r.pattern != patternKeepalive {
+func (x *exchange) goOn() (start time.Time, ok bool) {
+	if x.route.pattern != patternKeepalive {
 		return time.Time{}, false
 	}
 	p, ok := wire.LeftOf(x.ctx()).(*parked)

@@ -26,7 +26,8 @@ func (r *route) isTraced() bool {
 
 // trace starts the span of the call. Its parent is the caller's span, or the
 // span of the replica that forwarded the call.
-func (x *exchange) trace(r *route) {
+func (x *exchange) trace() {
+	r := x.route
 	parent := x.ctx()
 	if x.mayTrace() {
 		parent = traceContext.Extract(parent, propagation.HeaderCarrier(x.c.Request.Header))
