@@ -195,23 +195,26 @@ func (x *exchange) list(w *stream.Watch, wait time.Duration, limit int) error {
 // acceptsStream reports whether the request names the type of a stream and does
 // not prefer JSON.
 func (x *exchange) acceptsStream() bool {
-	stream, json := 0.0, 0.0
-	for _, values := range x.c.Request.Header.Values("Accept") {
-		for one := range strings.SplitSeq(values, ",") {
-			switch media, weight := accepted(one); media {
-			case lockapi.TypeEventStream:
-				stream = weight
-			case "application/json":
-				json = weight
-			}
-		}
-	}
-	return stream > 0 && stream >= json
+	weights := x.accepted()
+	stream := weights[lockapi.TypeEventStream]
+	return stream > 0 && stream >= weights["application/json"]
 }
 
-// accepted parses one media type of an Accept header and its weight (RFC 9110,
+// accepted returns the weights of the media types that the Accept header names.
+func (x *exchange) accepted() map[string]float64 {
+	weights := map[string]float64{}
+	for _, values := range x.c.Request.Header.Values("Accept") {
+		for one := range strings.SplitSeq(values, ",") {
+			media, weight := weighed(one)
+			weights[media] = weight
+		}
+	}
+	return weights
+}
+
+// weighed parses one media type of an Accept header and its weight (RFC 9110,
 // section 12.4.2). A malformed weight counts as 1.
-func accepted(one string) (media string, weight float64) {
+func weighed(one string) (media string, weight float64) {
 	media, params, _ := strings.Cut(one, ";")
 	weight = 1
 	for param := range strings.SplitSeq(params, ";") {

@@ -52,7 +52,7 @@ func readPageBare(x *exchange) error { return x.leadToPage(http.StatusPermanentR
 // readRoot redirects browsers to the page. For others there is no such route.
 func readRoot(x *exchange) error {
 	x.c.Writer.Header().Add("Vary", "Accept")
-	if !x.accepts("text/html") {
+	if x.accepted()["text/html"] == 0 {
 		return errNoRoute(x)
 	}
 	return x.leadToPage(http.StatusSeeOther)
@@ -61,16 +61,4 @@ func readRoot(x *exchange) error {
 func (x *exchange) leadToPage(status int) error {
 	x.c.Writer.Header().Set("Location", lockapi.RoutePage)
 	return x.reply(status, nil)
-}
-
-// accepts reports whether the Accept header names the media type.
-func (x *exchange) accepts(media string) bool {
-	for _, values := range x.c.Request.Header.Values("Accept") {
-		for one := range strings.SplitSeq(values, ",") {
-			if name, weight := accepted(one); name == media && weight > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
