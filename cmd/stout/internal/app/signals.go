@@ -3,9 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"syscall"
 	"time"
@@ -49,7 +47,7 @@ func CancelOnSignal[T any](ctx context.Context, signals <-chan os.Signal, rest c
 // RunCommand runs a command with stout's streams, or with its own standard
 // input if it has one. describe turns events into messages. An error means that
 // the command did not start or has an exit code other than 0.
-func (a *App) RunCommand(c child.Command, lease child.Lease, describe func(child.Event) string) (child.Result, error) {
+func (a *App) RunCommand(c child.Command, describe func(child.Event) string) (child.Result, error) {
 	c.Stdin, c.Stdout, c.Stderr = cmp.Or(c.Stdin, a.Stdin), a.Stdout, a.Stderr
 	c.Notice = func(e child.Event) {
 		a.UI.Note("%s", describe(e))
@@ -57,10 +55,7 @@ func (a *App) RunCommand(c child.Command, lease child.Lease, describe func(child
 			ui.Settle(a.Notices) // this process stops next
 		}
 	}
-	result, err := child.Run(c, lease)
-	if start, ok := errors.AsType[*child.StartError](err); ok {
-		return result, &exit.Failure{Code: start.Code(), Message: start.Error()}
-	}
+	result, err := child.Run(c)
 	if err == nil && result.Code != exit.OK {
 		err = &exit.Failure{Code: result.Code, Interrupted: result.Interrupted}
 	}
@@ -108,11 +103,3 @@ func UntilSignal(ctx context.Context, signals <-chan os.Signal, show func() erro
 // LastSteps is how long a command may run after its session is over. Its file
 // is gone, so no other session waits for it.
 const LastSteps = 10 * time.Second
-
-// NoLease is the lease of a command that ends only with its session. The
-// channel is never closed.
-type NoLease chan struct{}
-
-func (NoLease) Remaining() time.Duration { return math.MaxInt64 }
-
-func (u NoLease) Done() <-chan struct{} { return u }

@@ -2,23 +2,15 @@ package child
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"syscall"
 	"time"
-)
 
-// Lease allows the command to run.
-type Lease interface {
-	// Remaining returns the time left, on a clock that continues while the
-	// machine sleeps; zero or less after the end.
-	Remaining() time.Duration
-	// Done is closed when the lease has ended permanently. It may be nil, because
-	// Remaining is checked regularly.
-	Done() <-chan struct{}
-}
+	"github.com/stoutlock/stout/cmd/stout/internal/exit"
+)
 
 // Command is what to run, and how.
 type Command struct {
@@ -28,6 +20,10 @@ type Command struct {
 	Stdout  *os.File
 	Stderr  *os.File
 	Margins Margins
+	// Lease returns the time left of the lease, on a clock that continues while
+	// the machine sleeps; zero or less after its end. It is called regularly. Nil
+	// is a lease without end.
+	Lease func() time.Duration
 	// Revoked, if set, is closed when another caller took away what the lease
 	// protects, although the lease is still renewed. The command is asked to
 	// stop at once, and killed Margins.Kill later or when the lease requires
@@ -39,8 +35,8 @@ type Command struct {
 	// Spares lets processes that the command leaves in its group continue. On
 	// Windows they always end.
 	Spares bool
-	// Notice, if set, is called after the command was asked to stop or killed,
-	// and before this process stops with it. It must not block.
+	// Notice is called after the command was asked to stop or killed, and before
+	// this process stops with it. It must not block.
 	Notice func(Event)
 }
 
@@ -86,39 +82,26 @@ type Result struct {
 
 // Exit codes of a command that did not start, as in shells.
 const (
-	CodeNotExecutable = 126
-	CodeNotFound      = 127
+	codeNotExecutable = 126
+	codeNotFound      = 127
 )
 
-// StartError is the error of a command that did not start.
-type StartError struct {
-	Name string
-	Err  error
-}
-
-func (e *StartError) Error() string { return fmt.Sprintf("run %q: %v", e.Name, e.Err) }
-
-// Code returns the exit code that shells use for this error.
-func (e *StartError) Code() int {
-	if errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist) {
-		return CodeNotFound
-	}
-	return CodeNotExecutable
-}
-
 // Run starts the command and returns when it has ended and the rest of its
-// process group is killed. A command that cannot be executed is a *StartError.
-// If the lease is too short to start, the Result has Lost set. Only one command
-// may run at a time, because Run reaps every child of this process, as the
-// first process of a container must.
+// process group is killed. The error of a command that cannot be executed is an
+// *exit.Failure. If the lease is too short to start, the Result has Lost set. Only
+// one command may run at a time, because Run reaps every child of this process, as
+// the first process of a container must.
 //
 // While it runs, Signals are forwarded to the group. If this process is in the
 // foreground of a terminal, the command gets the terminal and job control
 // works; see terminal.
-func Run(cmd Command, lease Lease) (Result, error) {
-	s := &supervisor{cmd: cmd, lease: lease, watch: watch{Margins: cmd.Margins}}
-	if due, _ := s.watch.step(lease.Remaining()); due != 0 {
-		return Result{Lost: true, Code: CodeNotExecutable}, nil
+func Run(cmd Command) (Result, error) {
+	if cmd.Lease == nil {
+		cmd.Lease = func() time.Duration { return math.MaxInt64 }
+	}
+	s := &supervisor{cmd: cmd, watch: watch{Margins: cmd.Margins}}
+	if due, _ := s.watch.step(cmd.Lease()); due != 0 {
+		return Result{Lost: true, Code: codeNotExecutable}, nil
 	}
 	s.tty = openTerminal(cmd.Stdin, cmd.Stdout)
 	defer s.tty.close()
@@ -126,7 +109,11 @@ func Run(cmd Command, lease Lease) (Result, error) {
 	defer end()
 	p, err := start(cmd, s.tty)
 	if err != nil {
-		return Result{}, &StartError{Name: cmd.Args[0], Err: err}
+		code := codeNotExecutable
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			code = codeNotFound
+		}
+		return Result{}, exit.Errorf(code, "run %q: %v", cmd.Args[0], err)
 	}
 	s.proc = p
 	defer p.close()
@@ -138,7 +125,6 @@ func Run(cmd Command, lease Lease) (Result, error) {
 // supervisor is one run: a single goroutine that decides about all signals.
 type supervisor struct {
 	cmd   Command
-	lease Lease
 	watch watch
 	tty   *terminal
 	proc  *process
@@ -152,7 +138,7 @@ type supervisor struct {
 func (s *supervisor) supervise(signals, keyboard <-chan os.Signal) syscall.WaitStatus {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	done, revoked, over := s.lease.Done(), s.cmd.Revoked, false
+	revoked := s.cmd.Revoked
 	for {
 		var sig os.Signal
 		select {
@@ -164,15 +150,13 @@ func (s *supervisor) supervise(signals, keyboard <-chan os.Signal) syscall.WaitS
 		case sig = <-signals:
 		case <-keyboard:
 			s.suspend()
-		case <-done:
-			done, over = nil, true
 		case <-revoked:
 			revoked, s.revoked = nil, time.Now()
 		case <-timer.C:
 		}
 		// The lease is checked before a signal is forwarded: a SIGCONT must not
 		// wake a stopped command after the end of its lease.
-		timer.Reset(s.check(over))
+		timer.Reset(s.check())
 		if sig != nil && !s.watch.killed {
 			s.pass(sig.(syscall.Signal))
 		}
@@ -181,11 +165,8 @@ func (s *supervisor) supervise(signals, keyboard <-chan os.Signal) syscall.WaitS
 
 // check sends the signals that the lease requires and returns when to check
 // again.
-func (s *supervisor) check(over bool) time.Duration {
-	remaining := s.lease.Remaining()
-	if over {
-		remaining = 0
-	}
+func (s *supervisor) check() time.Duration {
+	remaining := s.cmd.Lease()
 	if !s.revoked.IsZero() {
 		remaining = min(remaining, s.watch.revoke(time.Since(s.revoked)))
 	}
@@ -193,19 +174,13 @@ func (s *supervisor) check(over bool) time.Duration {
 	switch due {
 	case syscall.SIGTERM:
 		s.proc.terminate()
-		s.notice(Asked)
+		s.cmd.Notice(Asked)
 	case syscall.SIGKILL:
 		event := Killed
 		if errors.Is(s.proc.kill(), fs.ErrPermission) {
 			event = Refused
 		}
-		s.notice(event)
+		s.cmd.Notice(event)
 	}
 	return nap
-}
-
-func (s *supervisor) notice(e Event) {
-	if s.cmd.Notice != nil {
-		s.cmd.Notice(e)
-	}
 }

@@ -15,20 +15,13 @@ import (
 type testLease struct {
 	mu   sync.Mutex
 	left time.Duration
-	done chan struct{}
 }
 
-func newTestLease(left time.Duration) *testLease {
-	return &testLease{left: left, done: make(chan struct{})}
-}
-
-func (l *testLease) Remaining() time.Duration {
+func (l *testLease) remaining() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.left
 }
-
-func (l *testLease) Done() <-chan struct{} { return l.done }
 
 func (l *testLease) set(left time.Duration) {
 	l.mu.Lock()
@@ -68,16 +61,16 @@ type running struct {
 func run(t *testing.T, script string) *running {
 	t.Helper()
 	r := &running{
-		dir: t.TempDir(), lease: newTestLease(time.Hour),
+		dir: t.TempDir(), lease: &testLease{left: time.Hour},
 		signals: make(chan os.Signal, 1), revoked: make(chan struct{}), ended: make(chan Result, 1),
 	}
 	cmd := Command{
 		Args: []string{"sh", "-c", script}, Env: append(os.Environ(), "D="+r.dir), Stderr: os.Stderr,
-		Margins: DefaultMargins(12 * time.Second), Signals: r.signals, Revoked: r.revoked,
+		Margins: DefaultMargins(12 * time.Second), Lease: r.lease.remaining, Signals: r.signals, Revoked: r.revoked,
 		Notice: func(e Event) { r.events = append(r.events, e) },
 	}
 	go func() {
-		result, err := Run(cmd, r.lease)
+		result, err := Run(cmd)
 		if err != nil {
 			t.Errorf("Run: %v", err)
 		}
@@ -135,13 +128,6 @@ func TestAskedThenRenewed(t *testing.T) {
 	r.wantEnd(t, Result{Lost: true}, Asked)
 }
 
-// A lease that has ended permanently leaves no time to ask.
-func TestDoneKills(t *testing.T) {
-	r := run(t, deafTold)
-	close(r.lease.done)
-	r.wantEnd(t, Result{Code: 128 + int(syscall.SIGKILL), Lost: true}, Killed)
-}
-
 // After a revocation the command is asked at once and gets some time to end.
 func TestRevoked(t *testing.T) {
 	r := run(t, exitTold)
@@ -170,7 +156,8 @@ func TestContinuedTooLate(t *testing.T) {
 
 func TestNotStartedOnShortLease(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ran")
-	result, err := Run(Command{Args: []string{"touch", file}, Margins: DefaultMargins(12 * time.Second)}, newTestLease(time.Second))
+	lease := func() time.Duration { return time.Second }
+	result, err := Run(Command{Args: []string{"touch", file}, Margins: DefaultMargins(12 * time.Second), Lease: lease})
 	if err != nil || !result.Lost {
 		t.Errorf("got %+v, %v; want it lost", result, err)
 	}

@@ -41,7 +41,7 @@ func (s *supervisor) suspend() {
 	}
 	if !s.suspending {
 		s.proc.signal(syscall.SIGSTOP)
-		s.notice(Stopped)
+		s.cmd.Notice(Stopped)
 	}
 	s.suspending = false
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
@@ -65,7 +65,7 @@ func (s *supervisor) stopped(sig syscall.Signal) {
 			return
 		}
 		s.tty.restore(0)
-		s.notice(Stopped)
+		s.cmd.Notice(Stopped)
 	default:
 		return
 	}

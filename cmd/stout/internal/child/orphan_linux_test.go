@@ -39,7 +39,14 @@ func TestKillRefused(t *testing.T) {
 			Args:    []string{"sh", "-c", `touch $D/ready; until [ -e $D/go ]; do sleep 0.01; done`},
 			Env:     append(os.Environ(), "D="+dir),
 			Margins: DefaultMargins(12 * time.Second), Notice: func(e Event) { events <- e },
-		}, &becomesNobody{dir: dir})
+			Lease: func() time.Duration {
+				if _, err := os.Stat(filepath.Join(dir, "ready")); err != nil {
+					return time.Hour
+				}
+				_, _, _ = syscall.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 0) // of this thread, which may not kill it then
+				return 0
+			},
+		})
 		if err != nil {
 			t.Errorf("Run: %v", err)
 		}
@@ -51,18 +58,4 @@ func TestKillRefused(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
-}
-
-// becomesNobody is a lease that ends when the command is ready. The thread that
-// asks then becomes another user's.
-type becomesNobody struct{ dir string }
-
-func (l *becomesNobody) Done() <-chan struct{} { return nil }
-
-func (l *becomesNobody) Remaining() time.Duration {
-	if _, err := os.Stat(filepath.Join(l.dir, "ready")); err != nil {
-		return time.Hour
-	}
-	_, _, _ = syscall.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 0)
-	return 0
 }

@@ -212,7 +212,7 @@ func (c *putFile) runBeside(ctx context.Context, session *client.Session, stat l
 	result, err := c.RunCommand(child.Command{
 		Args: c.cmd, Env: append(c.CellEnv(), "STOUT_PATH="+c.path),
 		Margins: child.Margins{Term: app.LastSteps, Kill: app.LastSteps}, Revoked: session.Done(), Signals: signals,
-	}, make(app.NoLease), func(what child.Event) string {
+	}, func(what child.Event) string {
 		return app.Happened(what, c.cmd[0], "the session has ended", fmt.Sprintf("%s is gone in %s", format.Clean(c.path), format.Human(c.ttl)))
 	})
 	if result.Lost || c.isOver(session) {

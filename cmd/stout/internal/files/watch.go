@@ -205,7 +205,7 @@ func (c *watchEvents) react(ctx context.Context, kind, path string, revision uin
 		Args: shell(c.exec), Stdin: in, Spares: true,
 		Env:     append(c.CellEnv(), "STOUT_EVENT="+kind, "STOUT_PATH="+path, fmt.Sprintf("STOUT_REVISION=%d", revision)),
 		Margins: child.Margins{Term: app.LastSteps, Kill: app.LastSteps}, Revoked: ctx.Done(), Signals: c.signals,
-	}, make(app.NoLease), func(e child.Event) string {
+	}, func(e child.Event) string {
 		return app.Happened(e, c.exec, "the watch ends", "changes are not handled")
 	})
 	switch {

@@ -77,8 +77,8 @@ func (a *holder) serve(ctx context.Context, h *heldLock, signals <-chan os.Signa
 		var result child.Result
 		result, err = a.RunCommand(child.Command{
 			Args: h.flags.command, Env: a.environment(h),
-			Margins: h.flags.margins, Revoked: h.revoked(ctx), Signals: signals,
-		}, h, h.describe)
+			Margins: h.flags.margins, Lease: h.Remaining, Revoked: h.revoked(ctx), Signals: signals,
+		}, h.describe)
 		lost = result.Lost
 	} else {
 		lost, err = app.UntilSignal(ctx, signals, func() error { return a.showGrant(h) }, h.Held.Done())
@@ -129,8 +129,8 @@ func (h *heldLock) parts() (parts []lockapi.GrantPart) {
 	return parts
 }
 
-// heldLock is what stout lock holds, one lock or several. It is also the lease of
-// its command, which gets some time to clean up when a lock was taken away.
+// heldLock is what stout lock holds, one lock or several. Its command gets some
+// time to clean up when a lock was taken away.
 type heldLock struct {
 	*client.Held
 	session *client.Session
@@ -157,9 +157,6 @@ func (h *heldLock) Remaining() time.Duration {
 	}
 	return h.Held.Remaining()
 }
-
-// Done returns nil: the end of the lease shows in Remaining.
-func (h *heldLock) Done() <-chan struct{} { return nil }
 
 // revoked returns a channel that is closed when the hold is taken away.
 func (h *heldLock) revoked(ctx context.Context) <-chan struct{} {
