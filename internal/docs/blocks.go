@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -167,4 +168,35 @@ func (b *Block) read(comment string) error {
 		}
 	}
 	return nil
+}
+
+var (
+	shellWords = regexp.MustCompile(`'[^']*'|"[^"]*"|\$\([^)]*\)`)
+	variables  = regexp.MustCompile(`\$\w+`)
+	shellEnds  = regexp.MustCompile(`\s(#|\||>|<|&|;).*`)
+)
+
+// EachCall calls f with the words of each command line of a program in the pages.
+// A quoted text or the output of a command is one word, a variable the word 1.
+func EachCall(root, program string, f func(at string, words []string)) error {
+	pages, err := Pages(root)
+	for _, page := range pages {
+		blocks, err := Blocks(root, page)
+		if err != nil {
+			return err
+		}
+		for _, b := range blocks {
+			if b.Lang != "sh" {
+				continue
+			}
+			for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", " ")) {
+				line = shellEnds.ReplaceAllString(shellWords.ReplaceAllString(strings.TrimSpace(line), "word"), "")
+				words := strings.Fields(strings.TrimSuffix(variables.ReplaceAllString(line, "1"), " …"))
+				if len(words) > 0 && words[0] == program {
+					f(b.Place(), words)
+				}
+			}
+		}
+	}
+	return err
 }

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -11,53 +8,29 @@ import (
 
 	"github.com/stoutlock/stout/cmd/stout/internal/app"
 	"github.com/stoutlock/stout/cmd/stout/internal/ui"
+	"github.com/stoutlock/stout/internal/docs"
 )
 
-var (
-	shellBlocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
-	shellWords  = regexp.MustCompile(`'[^']*'|"[^"]*"|\$\([^)]*\)`) // taken for one word each
-	variables   = regexp.MustCompile(`\$\w+`)                       // taken for numbers
-	shellEnds   = regexp.MustCompile(`\s(#|\||>|<|&|;).*`)
-)
-
-// TestCommandsOfTheDocs: each call of stout in a block of the documentation is one that
-// there is, with flags that it has and as many arguments as it takes.
+// TestCommandsOfTheDocs: each call of stout in the documentation has an existing
+// command, existing flags and a valid number of arguments.
 func TestCommandsOfTheDocs(t *testing.T) {
-	const top = "../../../.."
-	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	seen := 0
-	for _, page := range append(pages, filepath.Join(top, "README.md")) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
+	err := docs.EachCall("../../../..", "stout", func(at string, words []string) {
+		seen++
+		a := new(app.App)
+		cmd, rest, err := app.Root(a, commands(a)).Find(words[1:])
+		if err == nil {
+			err = cmd.ParseFlags(rest)
 		}
-		for _, block := range shellBlocks.FindAllStringSubmatch(string(text), -1) {
-			for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
-				line = shellEnds.ReplaceAllString(shellWords.ReplaceAllString(strings.TrimSpace(line), "word"), "")
-				words := strings.Fields(strings.TrimSuffix(variables.ReplaceAllString(line, "1"), " …"))
-				if len(words) == 0 || words[0] != "stout" {
-					continue
-				}
-				seen++
-				a := new(app.App)
-				cmd, rest, err := app.Root(a, commands(a)).Find(words[1:])
-				if err == nil {
-					err = cmd.ParseFlags(rest)
-				}
-				if err == nil {
-					err = cmd.ValidateArgs(cmd.Flags().Args())
-				}
-				if err != nil || !cmd.Runnable() || len(cmd.Commands()) > 0 {
-					t.Errorf("%s: %s: %v", filepath.Base(page), line, err)
-				}
-			}
+		if err == nil {
+			err = cmd.ValidateArgs(cmd.Flags().Args())
 		}
-	}
-	if seen < 15 {
-		t.Errorf("%d calls were found", seen)
+		if err != nil || !cmd.Runnable() || len(cmd.Commands()) > 0 {
+			t.Errorf("%s: %q: %v", at, words, err)
+		}
+	})
+	if err != nil || seen < 15 {
+		t.Errorf("%d calls were found: %v", seen, err)
 	}
 }
 
