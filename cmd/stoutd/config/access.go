@@ -24,7 +24,7 @@ func (v *validator) jwt() {
 	c := v.config
 	v.together("a JWT needs a signature by a key of the file, that issuer and that audience", &c.JWTIssuer, &c.JWTAudience, &c.JWTKeys)
 	if v.changed(&c.JWTClaim) && checkClaim(c.JWTClaim) == nil && !c.TakesJWTs() && c.JWTIssuer == "" && c.JWTAudience == "" {
-		v.refuse(&c.JWTClaim, "it has a use only with jwt-issuer, jwt-audience and jwt-keys")
+		v.refuse(&c.JWTClaim, "it has a use only with %s, %s and %s", c.name(&c.JWTIssuer), c.name(&c.JWTAudience), c.name(&c.JWTKeys))
 	}
 }
 
@@ -32,7 +32,7 @@ func (v *validator) jwt() {
 // that begin with neither prefix.
 func (v *validator) prefixes() {
 	c := v.config
-	if !v.prefix(&c.JWTPrefix, c.TakesJWTs(), "jwt-keys") || !v.prefix(&c.CertificatePrefix, c.TakesCertificates(), "api-client-ca") {
+	if !v.prefix(&c.JWTPrefix, c.TakesJWTs(), &c.JWTKeys) || !v.prefix(&c.CertificatePrefix, c.TakesCertificates(), &c.APIClientCA) {
 		return
 	}
 	if !c.TakesJWTs() || !c.TakesCertificates() || c.JWTPrefix == "" && c.CertificatePrefix == "" {
@@ -42,7 +42,7 @@ func (v *validator) prefixes() {
 	if len(*long) < len(*short) {
 		long, short = short, long
 	}
-	shorter := v.rows[v.row(short)].name
+	shorter := c.name(short)
 	switch {
 	case *short == "":
 		v.refuse(long, "give %s as well: without it a name from the other source can also begin with %q", shorter, *long)
@@ -53,12 +53,12 @@ func (v *validator) prefixes() {
 
 // prefix checks one prefix by itself, and reports whether it is valid. on reports
 // whether the source of its principals is on, and needs names the setting for that.
-func (v *validator) prefix(field *string, on bool, needs string) bool {
+func (v *validator) prefix(field *string, on bool, needs *string) bool {
 	before, value := len(v.problems), *field
 	switch {
 	case value == "":
 	case !on:
-		v.refuse(field, "it has a use only with %s", needs)
+		v.refuse(field, "it has a use only with %s", v.config.name(needs))
 	case len(value) > maxPrefix:
 		v.refuse(field, "it has %d bytes; at most %d are allowed, to leave %d for the name behind it", len(value), maxPrefix, lockapi.MaxPrincipalName-maxPrefix)
 	case strings.TrimSpace(value) != value, strings.ContainsFunc(value, func(r rune) bool {

@@ -1,12 +1,10 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/stoutlock/stout/master"
@@ -198,8 +196,10 @@ func (c *Config) Source(name string) Source {
 	if s, ok := c.sources[name]; ok {
 		return s
 	}
-	if field := c.fieldOf(name); c.program && field != "" {
-		return Source("default of field " + field)
+	for _, s := range settings(c) {
+		if c.program && s.name == name {
+			return Source("default of field " + c.name(s.field))
+		}
 	}
 	return SourceDefault
 }
@@ -210,29 +210,15 @@ func (c *Config) given(name string) bool {
 	return ok
 }
 
-// fieldOf returns the field of the named setting; empty if there is no such setting.
-func (c *Config) fieldOf(name string) string {
-	for _, s := range settings(c) {
-		if s.name == name {
-			return c.fieldName(s.field)
-		}
+// name returns the name of the setting with a field of c: the flag's, or the field's
+// in a program.
+func (c *Config) name(field any) string {
+	if c.program {
+		return nameIn(reflect.ValueOf(c).Elem(), field)
 	}
-	return ""
+	all := settings(c)
+	return all[slices.IndexFunc(all, func(s setting) bool { return s.field == field })].name
 }
-
-// settingName matches a word that can be the name of a setting, and no part of a path.
-var settingName = regexp.MustCompile(`(^|[ (])[a-z]+(-[a-z]+)+\b`)
-
-// asFields replaces names of settings in a text by the fields of the Config.
-func (c *Config) asFields(text string) string {
-	return settingName.ReplaceAllStringFunc(text, func(word string) string {
-		name := strings.TrimLeft(word, " (")
-		return strings.TrimSuffix(word, name) + cmp.Or(c.fieldOf(name), name)
-	})
-}
-
-// fieldName returns the name of a field of the Config in Go.
-func (c *Config) fieldName(field any) string { return nameIn(reflect.ValueOf(c).Elem(), field) }
 
 func nameIn(all reflect.Value, field any) string {
 	for at, f := range all.Fields() {

@@ -38,6 +38,6 @@ func (v *validator) join() {
 	case !slices.ContainsFunc(c.Join, func(at string) bool { return at != strings.TrimSuffix(c.Self().APIURL, "/") }):
 		v.refuse(&c.Join, "it is this replica's own URL; give the URLs of the members of the cell")
 	case c.FoundTokenFile != "":
-		v.refuse(&c.Join, "contradicts found-token-file: a replica that joins a cell founds none")
+		v.refuse(&c.Join, "contradicts %s: a replica that joins a cell founds none", c.name(&c.FoundTokenFile))
 	}
 }

@@ -52,7 +52,7 @@ func Complete(c *Config) (*Config, error) {
 	l.config.program = true
 	for i, s := range settings(c) {
 		if texts := s.texts(); !slices.Equal(texts, l.table[i].texts()) && !(s.name == nameDataDir && c.Dev) {
-			l.apply(l.table[i], texts, Source("field "+l.config.fieldName(l.table[i].field)))
+			l.apply(l.table[i], texts, Source("field "+l.config.name(l.table[i].field)))
 		}
 	}
 	l.config.DataDir, l.config.Stdout, l.config.Stderr = c.DataDir, c.Stdout, c.Stderr
@@ -71,9 +71,6 @@ func (l *loader) finish() error {
 	problems := l.problems
 	for _, p := range l.config.validate() {
 		explained := p.missing && (l.unread || l.sought[p.Field] || p.Field == nameReplica && l.refused["join"])
-		if l.config.program {
-			p.Reason, p.Source = l.config.asFields(p.Reason), Source(l.config.asFields(string(p.Source)))
-		}
 		if !l.refused[p.Field] && !explained {
 			problems = append(problems, p)
 		}
@@ -221,15 +218,15 @@ func stoutdVariables(environ []string) map[string]string {
 func (c *Config) derive() {
 	if !c.given("election-timeout") && c.given("heartbeat-timeout") {
 		c.ElectionTimeout = c.HeartbeatTimeout
-		c.sources["election-timeout"] = "default, as heartbeat-timeout"
+		c.sources["election-timeout"] = Source("default, as " + c.name(&c.HeartbeatTimeout))
 	}
 	if !c.given("master-lease") && c.given("heartbeat-timeout") {
 		c.MasterLease = min(c.HeartbeatTimeout*13/10, lease.MaxTerm)
-		c.sources["master-lease"] = "default, 1.3 × heartbeat-timeout"
+		c.sources["master-lease"] = Source("default, 1.3 × " + c.name(&c.HeartbeatTimeout))
 	}
 	if !c.given("api-client-auth") && c.APIClientCA != "" {
 		c.APIClientAuth = ClientAuthOptional
-		c.sources["api-client-auth"] = "default, with api-client-ca"
+		c.sources["api-client-auth"] = Source("default, with " + c.name(&c.APIClientCA))
 	}
 	if c.Dev {
 		c.deriveDev()

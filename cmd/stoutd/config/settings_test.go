@@ -66,33 +66,14 @@ func TestEachSettingIsUsed(t *testing.T) {
 	}
 	quotas := map[string]bool{}
 	selectors(t, "../../../master/internal/quota", func(_, name string) { quotas[name] = true })
-	c := reflect.ValueOf(Default()).Elem()
-	fields := fieldsOf(c)
-	for _, s := range settings(c.Addr().Interface().(*Config)) {
-		name, ok := fields[s.field]
+	c := Default()
+	for _, s := range settings(c) {
+		name := nameIn(reflect.ValueOf(c).Elem(), s.field)
 		outer, inner, nested := strings.Cut(name, ".")
-		if !ok || !used[outer] || nested && !quotas[inner] {
+		if !used[outer] || nested && !quotas[inner] {
 			t.Errorf("%s: field %q is not read outside package config", s.name, name)
 		}
 	}
-}
-
-// fieldsOf returns the names of a struct's fields by their addresses.
-func fieldsOf(v reflect.Value) map[any]string {
-	names := map[any]string{}
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		if !field.IsExported() {
-			continue
-		}
-		names[v.Field(i).Addr().Interface()] = field.Name
-		if field.Type.Kind() == reflect.Struct {
-			for at, name := range fieldsOf(v.Field(i)) {
-				names[at] = field.Name + "." + name
-			}
-		}
-	}
-	return names
 }
 
 // selectors calls found for each selector x.name, or y.x.name, in the product files

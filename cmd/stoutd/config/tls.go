@@ -33,15 +33,16 @@ func (v *validator) tls() {
 	switch {
 	case c.APIClientCA == "":
 		if c.APIClientAuth == ClientAuthOptional || c.APIClientAuth == ClientAuthRequired {
-			v.refuse(&c.APIClientAuth, "it needs api-client-ca: the CAs that sign the clients' certificates")
+			v.refuse(&c.APIClientAuth, "it needs %s: the CAs that sign the clients' certificates", c.name(&c.APIClientCA))
 		}
 	case !c.APISecure():
-		v.refuse(&c.APIClientCA, "clients show certificates over TLS only; give api-cert and api-key as well")
+		v.refuse(&c.APIClientCA, "clients show certificates over TLS only; give %s and %s as well", c.name(&c.APICert), c.name(&c.APIKey))
 	case !c.RaftSecure():
-		v.refuse(&c.APIClientCA, "a replica that forwards a call reports its caller: without TLS between replicas any program could do so; give raft-cert, raft-key and raft-ca as well")
+		v.refuse(&c.APIClientCA, "a replica that forwards a call reports its caller: without TLS between replicas any program could do so; give %s, %s and %s as well",
+			c.name(&c.RaftCert), c.name(&c.RaftKey), c.name(&c.RaftCA))
 	}
 	if self := c.Self(); c.APISecure() && !c.Dev && strings.HasPrefix(self.APIURL, "http://") {
-		v.refuseValue(&c.Replicas, formatReplica(self), "with api-cert the API speaks https only: its URL begins with https://")
+		v.refuseValue(&c.Replicas, formatReplica(self), "with %s the API speaks https only: its URL begins with https://", c.name(&c.APICert))
 	}
 }
 
@@ -50,7 +51,7 @@ func (v *validator) together(why string, fields ...*string) {
 	var missing []string
 	for _, f := range fields {
 		if *f == "" {
-			missing = append(missing, v.rows[v.row(f)].name)
+			missing = append(missing, v.config.name(f))
 		}
 	}
 	if len(missing) == 0 || len(missing) == len(fields) {

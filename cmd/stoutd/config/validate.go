@@ -69,7 +69,7 @@ func (v *validator) require(field any, what string) {
 	s := v.rows[v.row(field)]
 	give := fmt.Sprintf("give --%s, %s, or %s in the file", s.name, s.env(), s.key())
 	if v.config.program {
-		give = "set " + v.called(field)
+		give = "set " + v.config.name(field)
 	}
 	v.refuse(field, "it is required: %s; %s", what, give)
 	v.problems[len(v.problems)-1].missing = true
@@ -78,9 +78,9 @@ func (v *validator) require(field any, what string) {
 // called returns the name by which a setting is given: a flag, or a field in a program.
 func (v *validator) called(field any) string {
 	if v.config.program {
-		return v.config.fieldName(field)
+		return v.config.name(field)
 	}
-	return "--" + v.rows[v.row(field)].name
+	return "--" + v.config.name(field)
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -129,10 +129,10 @@ func (v *validator) addresses() {
 		}
 	}
 	if _, port, err := splitHostPort(c.APIListen); err == nil && port != 0 && c.APIListen == c.RaftListen {
-		v.refuse(&c.RaftListen, "api-listen has the same address; each needs its own port")
+		v.refuse(&c.RaftListen, "%s has the same address; each needs its own port", c.name(&c.APIListen))
 	}
 	if _, port, err := splitHostPort(c.ConsulListen); err == nil && port != 0 && (c.ConsulListen == c.APIListen || c.ConsulListen == c.RaftListen) {
-		v.refuse(&c.ConsulListen, "api-listen or raft-listen has the same address; each needs its own port")
+		v.refuse(&c.ConsulListen, "%s or %s has the same address; each needs its own port", c.name(&c.APIListen), c.name(&c.RaftListen))
 	}
 }
 
@@ -242,15 +242,15 @@ func dialable(address string) string {
 // timings checks the timings against each other.
 func (v *validator) timings() {
 	c := v.config
-	heartbeat := fmt.Sprintf("shorter than heartbeat-timeout (%s, %s)", c.HeartbeatTimeout, c.Source("heartbeat-timeout"))
+	heartbeat := fmt.Sprintf("shorter than %s (%s, %s)", c.name(&c.HeartbeatTimeout), c.HeartbeatTimeout, c.Source("heartbeat-timeout"))
 	if c.ElectionTimeout < c.HeartbeatTimeout {
 		v.refuse(&c.ElectionTimeout, "%s: candidates would give up before the others suspect the master", heartbeat)
 	}
 	if c.MasterLease < c.HeartbeatTimeout {
-		v.refuse(&c.MasterLease, "%s: a master could lose its lease before any replica suspects it; 1.3 times heartbeat-timeout is a good value", heartbeat)
+		v.refuse(&c.MasterLease, "%s: a master could lose its lease before any replica suspects it; 1.3 times %s is a good value", heartbeat, c.name(&c.HeartbeatTimeout))
 	}
 	if c.StaleFor < min(c.MasterLease, lease.MaxTerm) {
-		v.refuse(&c.StaleFor, "shorter than master-lease (%s, %s): replicas would refuse stale reads although the master is well", c.MasterLease, c.Source("master-lease"))
+		v.refuse(&c.StaleFor, "shorter than %s (%s, %s): replicas would refuse stale reads although the master is well", c.name(&c.MasterLease), c.MasterLease, c.Source("master-lease"))
 	}
 	if c.AutoReplace != 0 && c.Dev {
 		v.refuse(&c.AutoReplace, "contradicts dev, which is a cell of one replica")
@@ -262,7 +262,7 @@ func (v *validator) audit() {
 	if c.AuditLog == "" {
 		for _, field := range []any{&c.AuditChanges, &c.AuditRequired, &c.AuditMaxSize, &c.AuditKeep} {
 			if v.changed(field) {
-				v.refuse(field, "it needs an audit log: give audit-log as well")
+				v.refuse(field, "it needs an audit log: give %s as well", c.name(&c.AuditLog))
 			}
 		}
 		return
@@ -274,7 +274,7 @@ func (v *validator) audit() {
 	case n > mib && n%mib != 0:
 		v.refuse(&c.AuditMaxSize, "it is a whole number of MiB")
 	case n == 0 && c.AuditKeep > 0:
-		v.refuse(&c.AuditKeep, "files are put aside only at audit-max-size; give that as well")
+		v.refuse(&c.AuditKeep, "files are put aside only at %s; give that as well", c.name(&c.AuditMaxSize))
 	}
 }
 
@@ -282,14 +282,14 @@ func (v *validator) backups() {
 	c := v.config
 	switch {
 	case c.BackupEvery == 0 && c.BackupDir != "":
-		v.refuse(&c.BackupDir, "it is for backups by schedule: give backup-every as well")
+		v.refuse(&c.BackupDir, "it is for backups by schedule: give %s as well", c.name(&c.BackupEvery))
 	case c.BackupEvery == 0 && v.changed(&c.BackupKeep):
-		v.refuse(&c.BackupKeep, "it is for backups by schedule: give backup-every and backup-dir as well")
+		v.refuse(&c.BackupKeep, "it is for backups by schedule: give %s and %s as well", c.name(&c.BackupEvery), c.name(&c.BackupDir))
 	case c.BackupEvery != 0 && c.BackupDir == "":
-		v.refuse(&c.BackupEvery, "backups need a directory: give backup-dir as well")
+		v.refuse(&c.BackupEvery, "backups need a directory: give %s as well", c.name(&c.BackupDir))
 	}
 	if c.BackupDir != "" && c.DataDir != "" && within(c.BackupDir, c.DataDir) {
-		v.refuse(&c.BackupDir, "it is in data-dir (%s), and would be lost with it", c.DataDir)
+		v.refuse(&c.BackupDir, "it is in %s (%s), and would be lost with it", c.name(&c.DataDir), c.DataDir)
 	}
 }
 
@@ -297,14 +297,15 @@ func (v *validator) backups() {
 func within(path, dir string) bool {
 	a, errA := filepath.Abs(path)
 	b, errB := filepath.Abs(dir)
-	return errA == nil && errB == nil && (a == b || strings.HasPrefix(a, strings.TrimSuffix(b, string(filepath.Separator))+string(filepath.Separator)))
+	rel, errRel := filepath.Rel(b, a)
+	return errA == nil && errB == nil && errRel == nil && filepath.IsLocal(rel)
 }
 
 func (v *validator) traces() {
 	c := v.config
 	if c.TraceEndpoint == "" {
 		if v.changed(&c.TraceShare) {
-			v.refuse(&c.TraceShare, "traces need a collector: give trace-endpoint as well")
+			v.refuse(&c.TraceShare, "traces need a collector: give %s as well", c.name(&c.TraceEndpoint))
 		}
 		return
 	}
