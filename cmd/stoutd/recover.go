@@ -162,10 +162,8 @@ func (r *recovery) apart(old string) (into string, err error) {
 	if old, err = filepath.Abs(old); err != nil {
 		return "", err
 	}
-	for _, pair := range [2][2]string{{into, old}, {old, into}} {
-		if rel, err := filepath.Rel(pair[1], pair[0]); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-			return "", fmt.Errorf("--into %s and the old data directory %s: one contains the other; give an empty directory elsewhere; nothing was changed", into, old)
-		}
+	if setup.Within(into, old) || setup.Within(old, into) {
+		return "", fmt.Errorf("--into %s and the old data directory %s: one contains the other; give an empty directory elsewhere; nothing was changed", into, old)
 	}
 	return into, nil
 }

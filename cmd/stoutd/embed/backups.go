@@ -297,24 +297,19 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// locked returns a function that reads a value under the lock of b.
+func locked[T any](b *backups, value func() T) func() T {
+	return func() T {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return value()
+	}
+}
+
 func (b *backups) metrics(set *metric.Set) {
-	read := func(value func() float64) func() float64 {
-		return func() float64 {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return value()
-		}
-	}
-	count := func(n *uint64) func() uint64 {
-		return func() uint64 {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return *n
-		}
-	}
-	set.Gauge("stout_backup_last_timestamp_seconds", "Start of the last scheduled backup that this process wrote, by Unix time; 0 before the first.", read(func() float64 { return metric.Unix(b.last.Time) }))
-	set.Gauge("stout_backup_last_size_bytes", "Size of that backup.", read(func() float64 { return float64(b.size) }))
-	set.Gauge("stout_backup_last_stale", "1 if that backup was not made by the cell's master.", read(func() float64 { return metric.If(b.last.Stale) }))
-	set.Counter("stout_backups_written_total", "Scheduled backups written.", count(&b.written))
-	set.Counter("stout_backups_failed_total", "Scheduled backups that could not be written, and old backups that could not be removed.", count(&b.failed))
+	set.Gauge("stout_backup_last_timestamp_seconds", "Start of the last scheduled backup that this process wrote, by Unix time; 0 before the first.", locked(b, func() float64 { return metric.Unix(b.last.Time) }))
+	set.Gauge("stout_backup_last_size_bytes", "Size of that backup.", locked(b, func() float64 { return float64(b.size) }))
+	set.Gauge("stout_backup_last_stale", "1 if that backup was not made by the cell's master.", locked(b, func() float64 { return metric.If(b.last.Stale) }))
+	set.Counter("stout_backups_written_total", "Scheduled backups written.", locked(b, func() uint64 { return b.written }))
+	set.Counter("stout_backups_failed_total", "Scheduled backups that could not be written, and old backups that could not be removed.", locked(b, func() uint64 { return b.failed }))
 }

@@ -36,15 +36,11 @@ func warnMoved(ctx context.Context, log zerolog.Logger, c *config.Config, known 
 // moved describes how this replica's address in the settings differs from its address
 // in the known members; empty if it does not.
 func moved(c *config.Config, members []membership.MemberStatus) string {
-	for _, own := range c.Replicas {
-		if own.ID != c.ID {
-			continue
-		}
-		for _, m := range members {
-			if m.ID == c.ID && m.At != own.RaftAddr {
-				return fmt.Sprintf("no contact with a master; the members have address %s for this replica, and its settings have %s: if the replica was moved, "+
-					"run `stout member set %s --raft-addr %s --url %s`; else correct its entry in the list of replicas", m.At, own.RaftAddr, c.ID, own.RaftAddr, own.APIURL)
-			}
+	own := c.Self()
+	for _, m := range members {
+		if m.ID == own.ID && m.At != own.RaftAddr {
+			return fmt.Sprintf("no contact with a master; the members have address %s for this replica, and its settings have %s: if the replica was moved, "+
+				"run `stout member set %s --raft-addr %s --url %s`; else correct its entry in the list of replicas", m.At, own.RaftAddr, own.ID, own.RaftAddr, own.APIURL)
 		}
 	}
 	return ""

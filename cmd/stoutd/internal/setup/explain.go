@@ -43,7 +43,7 @@ func ExplainListen(c *config.Config, setting, address string, err error) error {
 func ExplainDataDir(c *config.Config, dir string, err error) error {
 	at := (*fs.PathError)(nil)
 	if errors.As(err, &at) {
-		if !within(at.Path, dir) && !within(dir, at.Path) {
+		if !Within(at.Path, dir) && !Within(dir, at.Path) {
 			return err
 		}
 		err = at
@@ -84,8 +84,8 @@ func DiskCure(err error) string {
 	return ""
 }
 
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
+// Within reports whether path is dir or below it.
+func Within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+	return err == nil && filepath.IsLocal(rel)
 }
