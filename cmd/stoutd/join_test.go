@@ -1,35 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// lines keeps the lines of the log.
-type lines struct {
-	mu  sync.Mutex
-	got bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.got.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.got.String()
-}
+type lines = testrun.Log
 
 // TestWaitingServes: before the cell is founded a replica serves, reports for which
 // replicas it waits (in the log once), and stops in good order.

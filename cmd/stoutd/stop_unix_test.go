@@ -61,16 +61,6 @@ func TestSignalWhileTheFileIsAPipe(t *testing.T) {
 	}
 }
 
-// TestStopWhileThePipeIsOpened: a process also stops while it opens the pipe, a system
-// call that no signal ends.
-func TestStopWhileThePipeIsOpened(t *testing.T) {
-	name := pipe(t, t.TempDir(), "r1.yaml")
-	code, _, stderr := invoke(t, "--config", name)
-	if code != exitOK || !strings.Contains(stderr, "stopped while reading it") {
-		t.Errorf("exit code %d, stderr:\n%s", code, stderr)
-	}
-}
-
 // TestStopWhileTheDiskHangs: a read that hangs, as on a failed disk, delays the end of
 // the process by no more than shutdown-timeout.
 func TestStopWhileTheDiskHangs(t *testing.T) {

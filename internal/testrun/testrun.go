@@ -14,6 +14,7 @@
 package testrun
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -22,6 +23,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -223,4 +225,22 @@ func drawn(seed uint64, name string, n, all int) []int {
 	numbers := rand.New(rand.NewPCG(seed, sum.Sum64())).Perm(all)[:n]
 	slices.Sort(numbers)
 	return numbers
+}
+
+// Log keeps what several goroutines write.
+type Log struct {
+	mu  sync.Mutex
+	got bytes.Buffer
+}
+
+func (b *Log) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.got.Write(p)
+}
+
+func (b *Log) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.got.String()
 }

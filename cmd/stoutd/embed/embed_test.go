@@ -1,7 +1,6 @@
 package embed
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,26 +18,11 @@ import (
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/cmd/stoutd/config"
 	"github.com/stoutlock/stout/internal/freeport"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/replica"
 )
 
-// lines keeps the lines of the log.
-type lines struct {
-	mu  sync.Mutex
-	got bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.got.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.got.String()
-}
+type lines = testrun.Log
 
 // address returns a free address.
 func address(t *testing.T) string {
