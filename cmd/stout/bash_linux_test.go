@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stoutlock/stout/internal/testrun"
@@ -42,33 +40,12 @@ func inBash(t *testing.T, c *testCell, dir, keys string) string {
 	if err := os.WriteFile(rcFile, []byte(rc), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	keyboard, screen := newTerminal(t)
 	cmd := exec.Command(bash, "--noprofile", "--rcfile", rcFile, "-i")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"), "TERM=dumb", "HISTFILE=", "INPUTRC=/dev/null")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	screen.Close()
-	var shown bytes.Buffer
-	buf := make([]byte, 4096)
-	for typed := false; ; {
-		n, err := keyboard.Read(buf)
-		shown.Write(buf[:n])
-		if !typed && strings.Contains(shown.String(), "$ ") {
-			typed = true
-			if _, err := keyboard.WriteString(keys + "\x01\x0bexit\n"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err != nil { // EIO after the last close of the terminal
-			break
-		}
-	}
-	_ = cmd.Wait()
-	return shown.String()
+	tt := startOnTerminal(t, c, 60, cmd, "TERM=dumb", "HISTFILE=", "INPUTRC=/dev/null")
+	tt.until("$ ")
+	tt.press(keys + "\x01\x0bexit\n")
+	return tt.wait()
 }
 
 // The Tab key never runs text from names: neither by its insertion nor at the

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,9 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -39,65 +34,15 @@ func withTerminal(t *testing.T, c *testCell, prompt, input string, args ...strin
 // onTerminalOf is withTerminal for any program.
 func onTerminalOf(t *testing.T, c *testCell, prompt, input, program string, args ...string) (string, *os.ProcessState) {
 	t.Helper()
-	keyboard, screen := newTerminal(t)
-
-	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"), "TERM=xterm", "NO_COLOR="+os.Getenv("NO_COLOR"))
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	tt := startOnTerminal(t, c, terminalWidth, exec.Command(program, args...), "NO_COLOR="+os.Getenv("NO_COLOR"))
+	if prompt != "" {
+		tt.until(prompt)
+		tt.press(input)
 	}
-	screen.Close()
-	kill := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-	defer kill.Stop()
-
-	var shown bytes.Buffer
-	buf := make([]byte, 4096)
-	for typed := prompt == ""; ; {
-		n, err := keyboard.Read(buf)
-		shown.Write(buf[:n])
-		if !typed && strings.Contains(shown.String(), prompt) {
-			typed = true
-			if _, err := keyboard.WriteString(input); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err != nil { // EIO after the last close of the terminal
-			break
-		}
-	}
-	_ = cmd.Wait()
-	return shown.String(), cmd.ProcessState
+	return tt.wait(), tt.cmd.ProcessState
 }
 
 const terminalWidth = 60
-
-// newTerminal opens a pseudo-terminal: its far end, and the terminal itself.
-func newTerminal(t *testing.T) (keyboard, screen *os.File) {
-	t.Helper()
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { keyboard.Close() })
-	fd := int(keyboard.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: terminalWidth}); err != nil {
-		t.Fatal(err)
-	}
-	return keyboard, screen
-}
 
 // A command under a lock can be typed to.
 func TestTerminalInput(t *testing.T) {

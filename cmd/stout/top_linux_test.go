@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stoutlock/stout/internal/safetext"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // Control sequences with which a program takes over a terminal and restores it.
@@ -38,23 +39,25 @@ type topTerminal struct {
 	read  int // up to where it was looked at
 }
 
-// startOnTerminal runs a command on a terminal of 24 by 80, against a cell.
-func startOnTerminal(t *testing.T, c *testCell, args ...string) *topTerminal {
+// startTop runs a command with stout top on a terminal, against a cell.
+func startTop(t *testing.T, c *testCell, args ...string) *topTerminal {
 	t.Helper()
-	keyboard, screen := newTerminal(t)
-	if err := unix.IoctlSetWinsize(int(keyboard.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
-		t.Fatal(err)
-	}
+	return startOnTerminal(t, c, 80, exec.Command(args[0], args[1:]...), "NO_COLOR=1")
+}
+
+// startOnTerminal runs a command on a terminal of so many columns, against a cell.
+func startOnTerminal(t *testing.T, c *testCell, columns uint16, cmd *exec.Cmd, env ...string) *topTerminal {
+	t.Helper()
+	keyboard, screen := testrun.Terminal(t, columns)
 	before, err := unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tt := &topTerminal{t: t, keyboard: keyboard, screen: screen, before: before, news: make(chan struct{})}
-	tt.cmd = exec.Command(args[0], args[1:]...)
-	tt.cmd.Env = append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"), "TERM=xterm", "NO_COLOR=1")
-	tt.cmd.Stdin, tt.cmd.Stdout, tt.cmd.Stderr = screen, screen, screen
-	tt.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := tt.cmd.Start(); err != nil {
+	tt := &topTerminal{t: t, keyboard: keyboard, cmd: cmd, screen: screen, before: before, news: make(chan struct{})}
+	cmd.Env = append(append(os.Environ(), "STOUT_SERVER="+c.urlOf("r1"), "TERM=xterm"), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go tt.listen()
@@ -110,9 +113,8 @@ func (tt *topTerminal) press(keys string) {
 	}
 }
 
-// end waits for the end, checks that the terminal is restored, and returns the
-// status and everything shown.
-func (tt *topTerminal) end() (syscall.WaitStatus, string) {
+// ends waits for the end, and checks that the terminal's modes are restored.
+func (tt *topTerminal) ends() {
 	tt.t.Helper()
 	kill := time.AfterFunc(patience, func() { _ = tt.cmd.Process.Kill() })
 	_ = tt.cmd.Wait()
@@ -124,17 +126,31 @@ func (tt *topTerminal) end() (syscall.WaitStatus, string) {
 	if *after != *tt.before {
 		tt.t.Errorf("the terminal was left as %+v; it was %+v", after, tt.before)
 	}
+}
+
+// end waits for the end, checks that the terminal is restored, and returns the
+// status and everything shown.
+func (tt *topTerminal) end() (syscall.WaitStatus, string) {
+	tt.t.Helper()
+	all := tt.wait()
+	entered, given := strings.LastIndex(all, entersScreen), strings.LastIndex(all, givesScreen)
+	if entered < 0 || given < entered || !strings.Contains(all[given:], showsCursor) && strings.LastIndex(all, showsCursor) < entered {
+		tt.t.Errorf("the screen was not given back: %q", all)
+	}
+	return tt.cmd.ProcessState.Sys().(syscall.WaitStatus), all
+}
+
+// wait waits for the end, and returns everything shown.
+func (tt *topTerminal) wait() string {
+	tt.t.Helper()
+	tt.ends()
 	tt.screen.Close()
 	for limit := time.After(patience); ; {
 		tt.mu.Lock()
 		all, news, over := tt.shown.String(), tt.news, tt.over
 		tt.mu.Unlock()
 		if over {
-			entered, given := strings.LastIndex(all, entersScreen), strings.LastIndex(all, givesScreen)
-			if entered < 0 || given < entered || !strings.Contains(all[given:], showsCursor) && strings.LastIndex(all, showsCursor) < entered {
-				tt.t.Errorf("the screen was not given back: %q", all)
-			}
-			return tt.cmd.ProcessState.Sys().(syscall.WaitStatus), all
+			return all
 		}
 		select {
 		case <-news:
@@ -166,7 +182,7 @@ func TestTopOnATerminal(t *testing.T) {
 			func(s syscall.WaitStatus) bool { return s.Exited() && s.ExitStatus() == 128+int(syscall.SIGTERM) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt := startOnTerminal(t, lockedCell(t), "stout", "top")
+			tt := startTop(t, lockedCell(t), "stout", "top")
 			tt.until("test  master r1")
 			tt.until("REPLICA")
 			tt.press("2")
@@ -188,24 +204,20 @@ func TestTopOnATerminal(t *testing.T) {
 // A signal ends stout top also on a terminal that takes nothing, as that of an
 // ssh that hangs.
 func TestTopOnATerminalThatHangs(t *testing.T) {
-	tt := startOnTerminal(t, lockedCell(t), "stout", "top")
+	tt := startTop(t, lockedCell(t), "stout", "top")
 	tt.until("REPLICA")
 	if err := unix.IoctlSetInt(int(tt.screen.Fd()), unix.TCXONC, unix.TCOOFF); err != nil {
 		t.Fatal(err)
 	}
 	_ = tt.cmd.Process.Signal(syscall.SIGTERM)
-	kill := time.AfterFunc(patience, func() { _ = tt.cmd.Process.Kill() })
-	defer kill.Stop()
-	_ = tt.cmd.Wait()
-	after, err := unix.IoctlGetTermios(int(tt.screen.Fd()), unix.TCGETS)
-	if code := tt.cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGTERM) || err != nil || *after != *tt.before {
-		t.Errorf("it ended as %v, and left the terminal as %+v (%v); it was %+v", tt.cmd.ProcessState, after, err, tt.before)
+	if tt.ends(); tt.cmd.ProcessState.ExitCode() != 128+int(syscall.SIGTERM) {
+		t.Errorf("it ended as %v", tt.cmd.ProcessState)
 	}
 }
 
 // Ctrl-Z gives the terminal to the shell, and fg takes it again.
 func TestTopIsSuspended(t *testing.T) {
-	tt := startOnTerminal(t, lockedCell(t), "bash", "--norc", "-mc", "stout top; echo st''opped; fg; echo e''nd")
+	tt := startTop(t, lockedCell(t), "bash", "--norc", "-mc", "stout top; echo st''opped; fg; echo e''nd")
 	tt.until(entersScreen)
 	tt.until("REPLICA")
 	tt.press("\x1a")
@@ -225,7 +237,7 @@ func TestTopIsSuspended(t *testing.T) {
 // contains only cursor movements, clearing, modes and styles.
 func TestTopIsNotControlled(t *testing.T) {
 	c, _ := evilCell(t)
-	tt := startOnTerminal(t, c, "stout", "top")
+	tt := startTop(t, c, "stout", "top")
 	tt.until("REPLICA")
 	for _, step := range [][2]string{{"2", "QUEUE"}, {"\r", "u202e"}, {"3", "LEASE LEFT"}, {"\r", "u202e"}, {"4", "directory"}, {"\r", "u202e"}, {"5", "events by time"}, {"6", "MEMBER"}, {"/", ""}} {
 		tt.press(step[0])

@@ -6,41 +6,14 @@
 package top
 
 import (
-	"fmt"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/stoutlock/stout/client"
+	"github.com/stoutlock/stout/internal/testrun"
 )
-
-// terminal opens a pseudo-terminal: its far end, and the terminal itself.
-func terminal(t *testing.T) (far, near *os.File) {
-	t.Helper()
-	far, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { far.Close() })
-	fd := int(far.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if near, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
-		t.Fatal(err)
-	}
-	return far, near
-}
 
 // A panic, also of a goroutine of the driver's, leaves the terminal as it was.
 func TestRunPanics(t *testing.T) {
@@ -48,7 +21,7 @@ func TestRunPanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	far, near := terminal(t)
+	far, near := testrun.Terminal(t, 80)
 	before, err := unix.IoctlGetTermios(int(near.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)
