@@ -30,6 +30,7 @@ type testCell struct {
 	calls    []string        // changes that were asked for
 	lost     bool            // no replica answers
 	rights   map[string]bool // false: the caller lacks it
+	release  time.Duration   // how long the release of a lock takes
 }
 
 func (c *testCell) elect(id string) {
@@ -87,6 +88,8 @@ func (c *testCell) answer(r *http.Request) (any, error) {
 		return c.grant(r)
 	case path == lockapi.RouteTransfer:
 		return c.change(r)
+	case r.Method == http.MethodDelete && strings.HasPrefix(path, lockapi.RouteLocks):
+		return lockapi.Released{Released: true}, ask.Sleep(r.Context(), c.release)
 	}
 	if err := ask.Sleep(r.Context(), time.Millisecond); err != nil {
 		return nil, err
@@ -97,11 +100,9 @@ func (c *testCell) answer(r *http.Request) (any, error) {
 	case r.Method == http.MethodPost:
 		c.sessions = append(c.sessions, fmt.Sprintf("s%d", len(c.sessions)+1))
 		return lockapi.Session{ID: c.sessions[len(c.sessions)-1], TTLMS: 12_000, Epoch: 1}, nil
-	case r.Method == http.MethodDelete && strings.HasPrefix(path, lockapi.RouteSessions):
+	case r.Method == http.MethodDelete:
 		c.sessions = slices.DeleteFunc(c.sessions, func(s string) bool { return s == id })
 		return nil, nil
-	case r.Method == http.MethodDelete:
-		return lockapi.Released{Released: true}, nil
 	case path == lockapi.RouteCell:
 		return c.cell(), nil
 	case path == lockapi.RouteMembers:
