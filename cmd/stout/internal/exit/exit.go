@@ -39,16 +39,13 @@ var (
 // Failure is an error with an exit code and advice. An empty message prints
 // nothing: everything was printed already, or the code is enough.
 type Failure struct {
-	Code    int
-	Message string
-	Details []string // printed below the message, one per line
-	Hints   []string // advice, printed below the details
-	// expected: the exit code is enough; --quiet prints no message.
-	Quiet bool
-	// interrupted: Ctrl-C ended stout, and the shell must notice that.
-	Interrupted bool
-	// unread: the reader of standard output has closed the pipe.
-	Unread bool
+	Code        int
+	Message     string
+	Details     []string // printed below the message, one per line
+	Hints       []string // advice, printed below the details
+	Quiet       bool     // the exit code is enough: --quiet prints no message
+	Interrupted bool     // Ctrl-C ended stout, and the shell must notice that
+	Unread      bool     // the reader of standard output has closed the pipe
 }
 
 func (f *Failure) Error() string { return f.Message }

@@ -102,7 +102,7 @@ func TestLostWhilePreparing(t *testing.T) {
 					prepared = time.Since(began)
 					return err
 				}
-				err := (&holder{a}).lockUntil(t.Context(), f, nil)
+				err := (&holder{a}).lock(t.Context(), f, nil)
 				lost, ok := errors.AsType[*exit.Failure](err)
 				if !ok || lost.Code != 76 || prepared > tt.within {
 					t.Errorf("after %v: %v", prepared, err)
@@ -124,7 +124,7 @@ func TestNotPublished(t *testing.T) {
 			a.Client = cell.Client()
 			f := lockFlags{path: "/a", paths: []string{"/a"}, ttl: time.Second, try: true, unavailableCode: 9}
 			f.prepare = func(context.Context, *heldLock) error { return lockapi.Errorf(code, "no") }
-			out, ok := errors.AsType[*exit.Failure]((&holder{a}).lockUntil(t.Context(), f, nil))
+			out, ok := errors.AsType[*exit.Failure]((&holder{a}).lock(t.Context(), f, nil))
 			if !ok || out.Code != want {
 				t.Errorf("%s: %v", code, out)
 			}
@@ -144,7 +144,7 @@ func TestLostBeforeTheCommand(t *testing.T) {
 		<-h.Held.Done()
 		return nil
 	}
-	lost, ok := errors.AsType[*exit.Failure]((&holder{a}).lockUntil(t.Context(), f, nil))
+	lost, ok := errors.AsType[*exit.Failure]((&holder{a}).lock(t.Context(), f, nil))
 	if !ok || lost.Code != 76 {
 		t.Errorf("it ended with %v", lost)
 	}
@@ -170,7 +170,7 @@ func TestLostUnwatched(t *testing.T) {
 	a.Client, a.Admin = c, admin.New(c)
 	a.UI = &ui.UI{Out: ui.NewStream(io.Discard, termenv.Ascii), Err: ui.NewStream(io.Discard, termenv.Ascii)}
 	f := lockFlags{path: "/a", paths: []string{"/a"}, ttl: 12 * time.Second, margins: child.DefaultMargins(12 * time.Second), lostCode: 76, command: []string{"touch", over}}
-	lost, ok := errors.AsType[*exit.Failure]((&holder{a}).lockUntil(t.Context(), f, nil))
+	lost, ok := errors.AsType[*exit.Failure]((&holder{a}).lock(t.Context(), f, nil))
 	if !ok || lost.Code != 76 {
 		t.Errorf("it ended with %v", lost)
 	}

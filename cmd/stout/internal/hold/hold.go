@@ -22,16 +22,7 @@ import (
 type holder struct{ *app.App }
 
 // lock takes the lock and holds it for a command, or until a signal.
-//
-// Signals are collected from the start, so that none is lost between waiting
-// for the lock, running the command, and releasing the lock.
-func (a *holder) lock(ctx context.Context, f lockFlags) error {
-	signals, stop := child.Signals()
-	defer stop()
-	return a.lockUntil(ctx, f, signals)
-}
-
-func (a *holder) lockUntil(ctx context.Context, f lockFlags, signals <-chan os.Signal) error {
+func (a *holder) lock(ctx context.Context, f lockFlags, signals <-chan os.Signal) error {
 	h, err := app.CancelOnSignal(ctx, signals, nil, func(ctx context.Context) (*heldLock, error) { return a.acquire(ctx, f) })
 	if err != nil {
 		if h != nil { // granted just as the signal came

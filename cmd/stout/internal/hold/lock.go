@@ -198,7 +198,11 @@ func (c *lockCommand) run(ctx context.Context, args []string) error {
 	if !f.try && !c.Given("timeout") {
 		c.Options.Timeout = lockTimeout
 	}
-	return c.lock(ctx, *f)
+	// From the start, so that none is lost between waiting for the lock, running the
+	// command, and releasing the lock.
+	signals, stop := child.Signals()
+	defer stop()
+	return c.lock(ctx, *f, signals)
 }
 
 // commandLine returns the words of a command line. One word with blanks is a

@@ -79,7 +79,7 @@ func (c *showStatus) run(ctx context.Context, _ []string) error {
 	case c.watch && c.UI.JSON:
 		return c.refreshLines(ctx)
 	case c.watch:
-		return c.refresh(ctx, func(ctx context.Context) error { return c.status(ctx, false) })
+		return c.refresh(ctx)
 	}
 	return c.status(ctx, c.check)
 }
@@ -227,17 +227,16 @@ func (c *showStatus) endings(ctx context.Context, cell lockapi.Cell, found []sur
 // refreshEvery is the time between two watched answers.
 const refreshEvery = time.Second
 
-// refresh shows an answer repeatedly, until ctx ends or a signal comes. The
-// picture is what show prints plus its error, so an unreachable cell is also a
-// picture.
-func (c *showStatus) refresh(ctx context.Context, show func(context.Context) error) error {
+// refresh shows the cell repeatedly, until ctx ends or a signal comes. The picture
+// has the error as well, so an unreachable cell is also a picture.
+func (c *showStatus) refresh(ctx context.Context) error {
 	stdout, stderr := c.UI.Out.To, c.UI.Err.To
 	first := true
 	return again(ctx, func() error {
 		var picture bytes.Buffer
 		c.UI.UpdateWidth()
 		c.UI.Out.To, c.UI.Err.To = &picture, &picture
-		if err := show(ctx); err != nil {
+		if err := c.status(ctx, false); err != nil {
 			picture.WriteString("\n")
 			c.UI.Failure(c.Explain(err))
 		}

@@ -126,22 +126,17 @@ func (s *topSource) Read(ctx context.Context, of top.Subject, width int, stale b
 		case top.Session:
 			s, err := a.Admin.ReadSession(ctx, of.Name, a.ReadOptions()...)
 			if errors.Is(err, client.ErrSessionNotFound) {
-				err = gone("This session no longer exists: it was closed or has expired.")
+				err = exit.Errorf(exit.Failed, "this session no longer exists: it was closed or has expired")
 			}
 			return ui.Answer(a.UI, s, err, (&sessions{a}).printSession)
 		}
 		f, err := a.Client.Get(ctx, of.Name, a.ReadOptions()...)
 		if errors.Is(err, client.ErrNotFound) {
-			err = gone("This file no longer exists.")
+			err = exit.Errorf(exit.Failed, "this file no longer exists")
 		}
 		return ui.Answer(a.UI, f, err, func(f client.File) { printFile(a, f) })
 	})
 }
-
-// gone is the error of an open subject that exists no more.
-type gone string
-
-func (g gone) Error() string { return string(g) }
 
 // printFile prints a file's metadata and its content, with control characters
 // escaped.
@@ -173,9 +168,6 @@ func (s *topSource) output(width int, command func(*app.App) error) (string, err
 
 // Describe implements top.Source.
 func (s *topSource) Describe(err error) *top.Trouble {
-	if g, ok := errors.AsType[gone](err); ok {
-		return &top.Trouble{Text: g.Error()}
-	}
 	f := s.a.Explain(err)
 	t := &top.Trouble{Text: ui.Title(safetext.Line(f.Message)) + ".", Denied: ask.IsDenial(err)}
 	for _, line := range f.Details {

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stoutlock/stout/client"
-	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/cmd/stout/internal/ask"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -202,15 +200,6 @@ type watcher struct {
 
 // rest is the shortest pause of a watcher.
 const rest = 200 * time.Millisecond
-
-func newWatcher(c *client.Client, begun time.Time, but ...string) *watcher {
-	return &watcher{
-		list: func(ctx context.Context) iter.Seq2[lockapi.SessionState, error] {
-			return admin.New(c).ListSessions(ctx)
-		},
-		begun: begun, but: but, ends: make(map[string]time.Duration),
-	}
-}
 
 // look lists the sessions once. The time left was true at some instant of the
 // listing, so it counts from its beginning.

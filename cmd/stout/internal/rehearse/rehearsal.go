@@ -13,6 +13,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +35,7 @@ type Rehearsal struct {
 	Settle time.Duration // and after it
 	Doing  func(string)  // called at each step
 
-	changed time.Time // when the change was requested
+	changed bool // the change was requested
 }
 
 func (r *Rehearsal) admin() *admin.Admin { return admin.New(r.Client) }
@@ -132,16 +133,17 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 		if report.Left = mine.close(ctx); report.Left != nil {
 			report.Why = append(report.Why, fmt.Sprintf("its own sessions could not be closed (%v) and will expire", report.Left))
 		}
-		if err != nil && !r.changed.IsZero() {
-			report.Changed = true
-		}
+		report.Changed = err != nil && r.changed
 	}()
 	if err != nil {
 		return report, fmt.Errorf("before anything was changed: %w", err)
 	}
 	begun := time.Now()
 	p := &prober{ask: r.Poller, urls: r.URLs, session: mine.waiter.ID(), path: path + "/probe", begun: begun}
-	w := newWatcher(r.Client, begun, mine.holder.ID(), mine.waiter.ID())
+	w := &watcher{
+		list:  func(ctx context.Context) iter.Seq2[lockapi.SessionState, error] { return r.admin().ListSessions(ctx) },
+		begun: begun, but: []string{mine.holder.ID(), mine.waiter.ID()}, ends: map[string]time.Duration{},
+	}
 	running, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -186,7 +188,7 @@ func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (
 	s.Ends, s.Before = w.freeze()
 	s.Change = since()
 	r.Doing("changing the master")
-	r.changed = time.Now()
+	r.changed = true
 	if _, err := r.admin().Transfer(ctx, r.To); err != nil && !errors.Is(err, client.ErrOutcomeUnknown) {
 		return nil, err
 	}

@@ -274,9 +274,9 @@ func Settle(notices *nonblock.Writer) { notices.Flush(orderTime) }
 // answers is standard output. The first write that fails ends the run, see
 // ending. Nothing is written after it, so the output has no gap.
 type answers struct {
-	to     io.Writer
-	before func() // called before each write
-	end    context.CancelCauseFunc
+	to      io.Writer
+	notices *nonblock.Writer // earlier ones are written before an answer
+	end     context.CancelCauseFunc
 
 	mu     sync.Mutex
 	failed error
@@ -284,14 +284,14 @@ type answers struct {
 
 // NewAnswers returns standard output, which is written after earlier notices.
 func NewAnswers(to io.Writer, notices *nonblock.Writer, end context.CancelCauseFunc) *answers {
-	return &answers{to: to, before: func() { Settle(notices) }, end: end}
+	return &answers{to: to, notices: notices, end: end}
 }
 
 func (o *answers) Write(p []byte) (int, error) {
 	if err := o.Lost(); err != nil {
 		return 0, err
 	}
-	o.before()
+	Settle(o.notices)
 	n, err := o.to.Write(p)
 	if err != nil {
 		o.mu.Lock()
