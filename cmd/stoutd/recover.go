@@ -148,7 +148,6 @@ tokens and revisions continue above %d
 	return err
 }
 
-// startThere returns the operator's next step.
 func startThere(dir string) string {
 	return fmt.Sprintf("start stoutd with --data-dir %s: it serves after a minute, when every lease of the old cell has ended\n", dir)
 }
@@ -168,7 +167,6 @@ func (r *recovery) apart(old string) (into string, err error) {
 	return into, nil
 }
 
-// confirm shows the consequences and asks for confirmation.
 func (r *recovery) confirm(ctx context.Context, c *config.Config, old *replica.Stopped) error {
 	fmt.Fprintf(r.out, `replica %s of cell %s (id %s) has the log up to entry %d, revision %d, of %s
 - later changes are lost, even if they were acknowledged; the last entries may never have been committed

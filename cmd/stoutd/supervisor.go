@@ -79,7 +79,6 @@ func sendTo(socket string) func(state string) error {
 	}
 }
 
-// tell sends a message, and logs a failure.
 func (s *supervisor) tell(state string) (sent bool) {
 	err := s.notify(state)
 	if err != nil {
@@ -158,7 +157,6 @@ func (s *supervisor) ready(l look) {
 	}
 }
 
-// stopping reports that the process ends.
 func (s *supervisor) stopping() {
 	s.ends.Store(true)
 	s.tell(daemon.SdNotifyStopping)

@@ -19,12 +19,10 @@ func (c *Config) deriveJoin() {
 	c.sources[nameReplica] = joinSource
 }
 
-// derivedEntry reports whether deriveJoin made this replica's entry.
 func (c *Config) derivedEntry() bool {
 	return len(c.Join) > 0 && c.Source(nameReplica) == joinSource
 }
 
-// join checks the settings of a replica that joins a cell.
 func (v *validator) join() {
 	c := v.config
 	if len(c.Join) == 0 {

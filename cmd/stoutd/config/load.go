@@ -89,7 +89,6 @@ type loader struct {
 	unread   bool            // the file could not be read: it may have the missing settings
 }
 
-// apply gives a setting its value from one source.
 func (l *loader) apply(s setting, values []string, from Source) {
 	err := notText(values)
 	if err == nil {
@@ -143,7 +142,6 @@ func (l *loader) readFile(ctx context.Context, flags *Flags) error {
 	return nil
 }
 
-// refuseFile refuses the file as a whole.
 func (l *loader) refuseFile(name string, from Source, reason string) {
 	l.unread = true
 	l.refuse(nameConfig, name, from, reason)

@@ -28,7 +28,6 @@ func (c *Config) WriteTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// shown returns a setting's value as a person reads it.
 func (c *Config) shown(s setting) string {
 	value := s.get()
 	switch {

@@ -39,7 +39,6 @@ type setting struct {
 // limit is one end of the range of a value, and why the range ends there.
 type limit struct{ at, why string }
 
-// env returns the setting's name in the environment.
 func (s setting) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }

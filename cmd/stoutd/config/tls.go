@@ -18,7 +18,6 @@ func (c *Config) APISecure() bool { return c.APICert != "" }
 // RaftSecure reports whether replicas speak TLS to each other.
 func (c *Config) RaftSecure() bool { return c.RaftCert != "" }
 
-// scheme returns the scheme of the API's URLs.
 func (c *Config) scheme() string {
 	if c.APISecure() {
 		return "https"

@@ -13,7 +13,6 @@ import (
 	"github.com/stoutlock/stout/lease"
 )
 
-// validate checks the settings one by one and against each other.
 func (c *Config) validate() Problems {
 	v := &validator{config: c, rows: settings(c), defaults: settings(Default())}
 	for _, s := range v.rows {
@@ -46,13 +45,11 @@ func (v *validator) row(field any) int {
 	return slices.IndexFunc(v.rows, func(s setting) bool { return s.field == field })
 }
 
-// changed reports whether a setting differs from its default.
 func (v *validator) changed(field any) bool {
 	i := v.row(field)
 	return v.rows[i].get() != v.defaults[i].get()
 }
 
-// refuse reports a problem of the setting with this field.
 func (v *validator) refuse(field any, format string, args ...any) {
 	v.refuseValue(field, v.rows[v.row(field)].get(), format, args...)
 }
@@ -239,7 +236,6 @@ func dialable(address string) string {
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// timings checks the timings against each other.
 func (v *validator) timings() {
 	c := v.config
 	heartbeat := fmt.Sprintf("shorter than %s (%s, %s)", c.name(&c.HeartbeatTimeout), c.HeartbeatTimeout, c.Source("heartbeat-timeout"))

@@ -42,7 +42,6 @@ func (l *loader) readYAML(name string, content []byte) {
 	}
 }
 
-// readEntry reads one top-level key of the file.
 func (l *loader) readEntry(file string, e *ast.MappingValueNode) {
 	key, from := e.Key.GetToken().Value, at(file, e.Key)
 	if key == fileReplicas {

@@ -36,7 +36,6 @@ func happened(to *audit.Log) func(master.Notification) {
 	}
 }
 
-// auditMetrics adds the metrics of an audit log.
 func auditMetrics(set *metric.Set, l *audit.Log) {
 	if l == nil {
 		return

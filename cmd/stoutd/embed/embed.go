@@ -279,7 +279,6 @@ func (r *Replica) listen() (net.Listener, error) {
 	return l, nil
 }
 
-// listenTo listens for callers.
 func listenTo(address string) (net.Listener, error) {
 	of := net.ListenConfig{Control: setUserTimeout}
 	of.SetMultipathTCP(false) // which has no such bound

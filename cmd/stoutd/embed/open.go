@@ -79,7 +79,6 @@ func (r *Replica) open(ctx, running context.Context) (err error) {
 	return nil
 }
 
-// metrics returns the metrics of the parts beside the server.
 func (r *Replica) metrics() (set metric.Set) {
 	r.security.metrics(&set)
 	auditMetrics(&set, r.audit)
@@ -119,7 +118,6 @@ func (r *Replica) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// replicaOptions returns the options of the replica.
 func (r *Replica) replicaOptions(foundToken *[sha256.Size]byte) replica.Options {
 	c := r.config
 	return replica.Options{
@@ -172,7 +170,6 @@ func (r *Replica) logStarted() {
 		Int("replicas", len(c.Replicas)).Int("max_connections", r.connections).Msg("started")
 }
 
-// checksum returns the replica's checksum for the server.
 func (r *Replica) checksum() (index uint64, sum []byte, ok bool) {
 	c, ok := r.replica.Checksum()
 	return c.Index, c.Sum[:], ok

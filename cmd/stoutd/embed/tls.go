@@ -25,7 +25,6 @@ type security struct {
 	url       string // of this replica's API
 }
 
-// openSecurity reads the certificates and keys.
 func openSecurity(c *config.Config) (s security, err error) {
 	s.url = c.Self().APIURL
 	if c.APISecure() {
@@ -41,7 +40,6 @@ func openSecurity(c *config.Config) (s security, err error) {
 	return s, err
 }
 
-// clientAuth maps the setting to its value in crypto/tls.
 var clientAuth = map[string]tls.ClientAuthType{
 	config.ClientAuthNone:     tls.NoClientCert,
 	config.ClientAuthOptional: tls.VerifyClientCertIfGiven,

@@ -26,7 +26,6 @@ func Commands(a *app.App) []app.Command {
 	return []app.Command{accessCommand(a), tokenCommand(a)}
 }
 
-// accessCommand is stout access.
 func accessCommand(a *app.App) app.Command {
 	rules, groups, quotas := &rules{a}, &groups{a}, &quotas{a}
 	return app.Command{

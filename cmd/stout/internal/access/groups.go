@@ -19,7 +19,6 @@ const groupsHelp = `Lists the groups and their members. A member is a user, user
 group, group:NAME. Rules refer to a group as group:NAME. This needs the right to
 operate the cell.`
 
-// groups are the commands of stout access groups.
 type groups struct{ *app.App }
 
 func (a *groups) command() app.Command {

@@ -300,8 +300,6 @@ func entries(list []string, most int) string {
 	return text
 }
 
-// Rules.
-
 var permissions = []string{lockapi.PermissionRead, lockapi.PermissionLock, lockapi.PermissionWrite, lockapi.PermissionAdmin}
 
 func listOf(lists *lockapi.AccessLists, permission string) *[]string {
@@ -347,7 +345,6 @@ func (a *rules) printCellAccess(lists lockapi.CellAccess) {
 	a.UI.Pairs([2]string{"observe", withRoot(lists.Observe)}, [2]string{"operate", withRoot(lists.Operate)})
 }
 
-// cellRights are the rights to the cell.
 var cellRights = []string{"observe", "operate"}
 
 func (a *rules) setCellAccess() app.Command {

@@ -23,7 +23,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// tokens are the commands of stout token.
 type tokens struct{ *app.App }
 
 func tokenCommand(a *app.App) app.Command {

@@ -18,7 +18,6 @@ import (
 	"github.com/stoutlock/stout/internal/readfile"
 )
 
-// Environment variables with the names of the certificates' files.
 const (
 	caCertEnv = "STOUT_CA_CERT"
 	certEnv   = "STOUT_CERT"

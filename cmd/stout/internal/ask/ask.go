@@ -38,7 +38,6 @@ type Poller struct {
 // ErrNoAnswer is the error of a call that timed out.
 var ErrNoAnswer = errors.New("no answer in time")
 
-// mostAnswer limits the size of an answer.
 const mostAnswer = 8 << 20
 
 // Get asks for a route of the replica at a base URL.

@@ -40,7 +40,6 @@ type Command struct {
 	Notice func(Event)
 }
 
-// prepared returns the command for os/exec.
 func (c *Command) prepared() *exec.Cmd {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Env = c.Env
@@ -134,7 +133,6 @@ type supervisor struct {
 	revoked time.Time
 }
 
-// supervise returns how the command ended.
 func (s *supervisor) supervise(signals, keyboard <-chan os.Signal) syscall.WaitStatus {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -72,7 +72,6 @@ func (s *supervisor) stopped(sig syscall.Signal) {
 	s.suspending = s.tty.suspend(sig)
 }
 
-// exitCode returns the exit code of the command, as in shells.
 func exitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())

@@ -73,12 +73,10 @@ func (p *process) assign() error {
 	return windows.AssignProcessToJobObject(p.job, h)
 }
 
-// terminate asks the group to end.
 func (p *process) terminate() {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.pid))
 }
 
-// kill ends all processes of the job.
 func (p *process) kill() error { return windows.TerminateJobObject(p.job, CodeKilled) }
 
 // CodeKilled is the exit code of a killed command, like 128 + 9 elsewhere.

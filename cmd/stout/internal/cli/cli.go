@@ -22,7 +22,6 @@ func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	return app.Main(ctx, args, stdin, stdout, stderr, commands)
 }
 
-// commands returns the commands of stout.
 func commands(a *app.App) []app.Command {
 	return slices.Concat(inspect.Commands(a), hold.Commands(a), files.Commands(a), members.Commands(a), access.Commands(a), []app.Command{version(a)})
 }

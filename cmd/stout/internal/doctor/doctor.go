@@ -125,7 +125,6 @@ func Examine(s *Seen) Report {
 	return out
 }
 
-// worse returns Bad or else Warn.
 func worse(bad bool) Verdict {
 	if bad {
 		return Bad

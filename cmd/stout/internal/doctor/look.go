@@ -69,7 +69,6 @@ func (l *Prober) Look(ctx context.Context) *Seen {
 	return s
 }
 
-// at returns the server of a URL, or nil.
 func (s *Seen) at(u string) *Server {
 	for _, at := range s.Servers {
 		if at.URL == strings.TrimRight(u, "/") {
@@ -100,7 +99,6 @@ func (s *Seen) addMembers() (fresh []*Server) {
 	return fresh
 }
 
-// askCell asks for the cell and its members.
 func (l *Prober) askCell(ctx context.Context, s *Seen) {
 	ctx, cancel := context.WithTimeout(ctx, 2*l.Step)
 	defer cancel()
@@ -251,7 +249,6 @@ func innermost(err error) error {
 	return ask.Innermost(err)
 }
 
-// connects reports whether any address of a server connects.
 func (s *Server) connects() bool {
 	return slices.ContainsFunc(s.Dials, func(d Dial) bool { return d.Err == nil })
 }

@@ -244,7 +244,6 @@ func distrustText(err error) string {
 	return err.Error()
 }
 
-// cureOf returns advice about a certificate that is not trusted.
 func cureOf(distrust error) string {
 	switch why := distrust.(type) {
 	case x509.HostnameError:
@@ -270,7 +269,6 @@ func namesIn(c *x509.Certificate) []string {
 	return out
 }
 
-// certificates checks the days left of the server's certificates and of the CA.
 func certificates(s *Seen, g *gathered) {
 	for _, at := range s.Servers {
 		if at.TLS == nil || at.TLS.Err != nil {
@@ -306,7 +304,6 @@ func (g *gathered) certificate(where, what string, left time.Duration, expired, 
 	}
 }
 
-// plaintext reports calls that leave this machine unencrypted.
 func plaintext(s *Seen, g *gathered) {
 	var open []string
 	for _, at := range s.Servers {

@@ -81,7 +81,6 @@ func disks(s *Seen, g *gathered, id string, at *Server) {
 	}
 }
 
-// space checks that the data directories have room: a full disk ends a replica.
 func space(s *Seen, g *gathered, id string, at *Server) {
 	left, ok := at.latest().Value("stout_disk_free_bytes")
 	const do = "Free space on the file system of its data-dir, or enlarge it: a full disk ends the replica (exit code 74)."
@@ -94,7 +93,6 @@ func space(s *Seen, g *gathered, id string, at *Server) {
 	}
 }
 
-// snapshots checks that the replicas can write and send snapshots.
 func snapshots(s *Seen, g *gathered, id string, at *Server) {
 	n, ok := at.Figures.Value(metricUnsnapped)
 	later, _ := at.Later.Value(metricUnsnapped)
@@ -114,7 +112,6 @@ func snapshots(s *Seen, g *gathered, id string, at *Server) {
 	}
 }
 
-// failedSnapshots returns the replicas with snapshots that have failed.
 func (s *Seen) failedSnapshots() map[string]bool {
 	failed := map[string]bool{}
 	s.eachFigures(func(id string, at *Server) {
@@ -124,7 +121,6 @@ func (s *Seen) failedSnapshots() map[string]bool {
 	return failed
 }
 
-// stability checks that mastership is stable.
 func stability(s *Seen, g *gathered, id string, at *Server) {
 	n, ok := at.Figures.Value("stout_raft_elections_total")
 	if !ok || at.Replica.UptimeMS == nil {
@@ -143,7 +139,6 @@ func stability(s *Seen, g *gathered, id string, at *Server) {
 	g.ok("%s %.0f in %s", id, n, took(up))
 }
 
-// margins checks how much of its lease a master had left at renewals.
 func margins(s *Seen, g *gathered, id string, at *Server) {
 	_, of := at.Figures.Within(metricMargin, 1)
 	if of == 0 {
@@ -162,7 +157,6 @@ func margins(s *Seen, g *gathered, id string, at *Server) {
 	}
 }
 
-// clockRates compares the clocks of the replicas with each other.
 func clockRates(s *Seen, g *gathered) {
 	type clock struct {
 		id string
@@ -249,7 +243,6 @@ func clocksOfOthers(s *Seen, g *gathered, id string, at *Server) {
 	})
 }
 
-// terms checks that all replicas have the same timing.
 func terms(s *Seen, g *gathered) {
 	ran := bySame{}
 	s.eachFigures(func(id string, on *Server) {
@@ -328,7 +321,6 @@ func replicaCertificates(s *Seen, g *gathered, id string, at *Server) {
 	}
 }
 
-// between checks that replicas authenticate each other.
 func between(s *Seen, g *gathered) {
 	var open []string
 	s.eachFigures(func(id string, at *Server) {

@@ -17,7 +17,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// consulCommand is stout consul.
 func consulCommand(a *app.App) app.Command {
 	return app.Command{
 		Use: "consul", Short: "Move keys from Consul to the cell", SuggestFor: "kv import",
@@ -25,7 +24,6 @@ func consulCommand(a *app.App) app.Command {
 	}
 }
 
-// command is stout consul import.
 func (c *keyImport) command() app.Command {
 	return app.Command{
 		Use: "import [FILE]", Short: "Write the keys that consul kv export printed", SuggestFor: "load restore", Unlimited: true,
@@ -53,20 +51,17 @@ const (
 	mostImportedBytes = 256 << 10
 )
 
-// keyImport writes an export of Consul.
 type keyImport struct {
 	*app.App
 	door string
 }
 
-// exported is a key in an export.
 type exported struct {
 	Key   string `json:"key"`
 	Flags uint64 `json:"flags"`
 	Value []byte `json:"value"`
 }
 
-// imported is the result of an import.
 type imported struct {
 	Keys int `json:"keys"`
 }
@@ -105,7 +100,6 @@ func portion(keys []exported) []exported {
 	return keys[:n]
 }
 
-// write writes keys in one transaction.
 func (c *keyImport) write(ctx context.Context, keys []exported) error {
 	ctx, cancel := c.WithTimeout(ctx)
 	defer cancel()

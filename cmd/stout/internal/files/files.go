@@ -67,7 +67,6 @@ func jsonFile(f *client.File) lockapi.File {
 	return out
 }
 
-// aboutFile rewords an error of a call about a file.
 func aboutFile(path string, err error) error {
 	refused, ok := errors.AsType[*lockapi.Error](err)
 	switch {

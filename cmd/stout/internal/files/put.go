@@ -33,7 +33,6 @@ another session is taken over. CMD keeps running while the cell cannot be
 reached. If the cell reports that the session is over, CMD gets a SIGTERM and,
 10s later, a SIGKILL. CMD has STOUT_PATH and STOUT_SERVER in its environment.`
 
-// putFile is stout put.
 type putFile struct {
 	*app.App
 	path       string

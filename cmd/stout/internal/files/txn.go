@@ -42,7 +42,6 @@ transaction of a session needs the HTTP API or a client.
 The transaction is sent once. If its outcome is unknown, stout reports that and
 exits with 6.`
 
-// runTxn is stout txn.
 type runTxn struct {
 	*app.App
 	file            string
@@ -103,7 +102,6 @@ func (c *runTxn) run(ctx context.Context, args []string) error {
 	return &exit.Failure{Code: exit.Failed, Message: "a condition does not hold", Quiet: true}
 }
 
-// read returns the transaction of --file or of the other flags.
 func (c *runTxn) read() (t lockapi.Transaction, err error) {
 	if c.Given("file") {
 		if len(c.when)+len(c.then)+len(c.els) > 0 {

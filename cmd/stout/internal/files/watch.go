@@ -21,7 +21,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// watchEvents is stout watch.
 type watchEvents struct {
 	*app.App
 	after   uint64
@@ -239,7 +238,6 @@ func eventWords(e *lockapi.CellEvent) []string {
 	return words
 }
 
-// shell returns the arguments to run a command in the system's shell.
 func shell(command string) []string {
 	if runtime.GOOS == "windows" {
 		return []string{"cmd", "/C", command}

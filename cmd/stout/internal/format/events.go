@@ -15,7 +15,6 @@ func Session(name, id string) string {
 	return "session " + Clean(id[:min(len(id), 8)])
 }
 
-// eventWords names the types of events in one word.
 var eventWords = map[lockapi.EventType]string{
 	lockapi.EventLockAcquired: "acquired", lockapi.EventLockReleased: "released", lockapi.EventLockContended: "waits",
 	lockapi.EventFileCreated: "created", lockapi.EventFileChanged: "changed", lockapi.EventFileDeleted: "deleted",
@@ -30,7 +29,6 @@ func EventWord(t lockapi.EventType) string {
 	return Clean(string(t))
 }
 
-// endings describes the reasons for the end of a hold or a file.
 var endings = map[string]string{
 	lockapi.ReasonReleased: "released", lockapi.ReasonSessionClosed: "its session was closed", lockapi.ReasonSessionExpired: "its session expired",
 	lockapi.ReasonForced: "released by force", lockapi.ReasonDeleted: "deleted", lockapi.ReasonSessionEnded: "its session ended",

@@ -21,7 +21,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// Reasons why an acquisition gives up.
 var (
 	errWaitOver = errors.New("the time to wait is over")
 	errSilence  = errors.New("no replica answers")
@@ -96,7 +95,6 @@ func outcome[T any](attempt <-chan T, over <-chan time.Time, givenUp <-chan stru
 	}
 }
 
-// obtain opens a session and takes the lock in it.
 func (a *holder) obtain(ctx context.Context, f lockFlags, w *waitWatch) (*heldLock, error) {
 	bounded, bound, began := ctx, f.bound(a.Options.Timeout), time.Now()
 	if bound > 0 {

@@ -23,7 +23,6 @@ that of each next one, until Ctrl-C. While there is no leader it prints nothing.
 CMD is run as by stout lock: stout lock --help has its environment, its signals
 and the exit codes.`
 
-// electCommand is stout elect.
 type electCommand struct {
 	lockCommand
 	value  string
@@ -96,7 +95,6 @@ func (c *electCommand) answers(ctx context.Context, path string) error {
 	return err
 }
 
-// publish writes the leader's value.
 func (c *electCommand) publish(ctx context.Context, h *heldLock) error {
 	value := c.value
 	if value == "" {

@@ -18,7 +18,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// holder takes a lock and holds it.
 type holder struct{ *app.App }
 
 // lock takes the lock and holds it for a command, or until a signal.
@@ -164,7 +163,6 @@ func (h *heldLock) revoked(ctx context.Context) <-chan struct{} {
 	return revoked
 }
 
-// describe turns an event of the running command into a message.
 func (h *heldLock) describe(e child.Event) string {
 	path := format.Clean(h.flags.path)
 	why := fmt.Sprintf("the lease on %s was not renewed", path)
@@ -187,7 +185,6 @@ func (h *heldLock) oneOf() string {
 	return ""
 }
 
-// lost returns the error for a lock that was lost early.
 func (h *heldLock) lost(why error) *exit.Failure {
 	const overlap = "another session may have held it in the meantime"
 	reason, hint := "its lease was not renewed in time", "stout status shows whether the cell is well"

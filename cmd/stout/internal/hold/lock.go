@@ -24,7 +24,6 @@ func Commands(a *app.App) []app.Command {
 	return []app.Command{(&lockCommand{holder: holder{a}}).command(), (&electCommand{lockCommand: lockCommand{holder: holder{a}}}).command()}
 }
 
-// lockFlags are the arguments of stout lock.
 type lockFlags struct {
 	path       string // for people: all of paths
 	paths      []string
@@ -158,7 +157,6 @@ func (c *lockCommand) bindCommon(f *pflag.FlagSet) {
 	f.IntVar(&c.lostCode, "lost-exit-code", exit.Lost, "exit `code` if the lock was lost")
 }
 
-// run takes the lock in args and runs the command there under it.
 func (c *lockCommand) run(ctx context.Context, args []string) error {
 	args, command := c.CutArgs(args)
 	switch {
@@ -244,7 +242,6 @@ func (f *lockFlags) validate(limited bool) error {
 	return nil
 }
 
-// options returns the flags as client options.
 func (f *lockFlags) options() []client.LockOption {
 	var opts []client.LockOption
 	switch {

@@ -20,7 +20,6 @@ import (
 // errors.
 const exitLook = 5
 
-// runDoctor is stout doctor.
 type runDoctor struct {
 	*app.App
 	watched time.Duration
@@ -109,7 +108,6 @@ func (a *runDoctor) showReport(report doctor.Report) {
 		count[doctor.Warn], count[doctor.Unknown], count[doctor.OK])
 }
 
-// marks begin the line of a finding.
 var marks = map[doctor.Verdict]string{doctor.OK: "ok", doctor.Unknown: "?", doctor.Warn: "WARN", doctor.Bad: "BAD"}
 
 // checkWidth is the width of the longest check name.

@@ -29,7 +29,6 @@ type explained struct {
 	stale bool              // any replica may have answered, even without a master
 }
 
-// explainer is stout explain.
 type explainer struct{ *app.App }
 
 func (a *explainer) command() app.Command {
@@ -215,7 +214,6 @@ func (e *explained) waited(token uint64) *int64 {
 	return nil
 }
 
-// ownedBy formats the principal and metadata of a hold or queue position.
 func ownedBy(principal string, meta map[string]string) string {
 	text := ""
 	if principal != "" {
@@ -458,5 +456,4 @@ func seconds(ms int64) string {
 	return format.MS(ms)
 }
 
-// clock formats a local time.
 func clock(t time.Time) string { return format.Clock(t.Local(), time.Now()) }

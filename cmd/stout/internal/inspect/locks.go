@@ -18,7 +18,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// locks are the commands about locks that run once.
 type locks struct{ *app.App }
 
 func (a *locks) listLocks() app.Command {
@@ -70,7 +69,6 @@ func (a *locks) runLocks(ctx context.Context, args []string) error {
 // mostHolders limits the described holders of one lock.
 const mostHolders = 10
 
-// showHolders describes the holders of a lock, beyond the table.
 func (a *locks) showHolders(l lockapi.Lock) {
 	shown := l.Holders[:min(len(l.Holders), mostHolders)]
 	for i, h := range shown {
@@ -113,7 +111,6 @@ func among(locks int) string {
 	return fmt.Sprintf(" (for %d locks at once)", locks)
 }
 
-// metaText formats a session's metadata, sorted by key.
 func metaText(meta map[string]string) string {
 	var pairs []string
 	for _, k := range slices.Sorted(maps.Keys(meta)) {

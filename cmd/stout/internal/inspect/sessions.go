@@ -12,7 +12,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// sessions are the commands about sessions.
 type sessions struct{ *app.App }
 
 func (a *sessions) listSessions() app.Command {

@@ -84,7 +84,6 @@ func (c *showStatus) run(ctx context.Context, _ []string) error {
 	return c.status(ctx, c.check)
 }
 
-// statusLook is one look of a watched status, as JSON.
 type statusLook struct {
 	At time.Time `json:"at"`
 	*lockapi.Cell
@@ -93,7 +92,6 @@ type statusLook struct {
 	Details  []string         `json:"details,omitempty"`
 }
 
-// statusLine looks at the cell once.
 func (c *showStatus) statusLine(ctx context.Context) any {
 	seen, found, f, err := c.Collector().Look(ctx, c.Options.Timeout)
 	line := statusLook{At: time.Now().UTC()}
@@ -224,7 +222,6 @@ func (c *showStatus) endings(ctx context.Context, cell lockapi.Cell, found []sur
 	return found
 }
 
-// refreshEvery is the time between two watched answers.
 const refreshEvery = time.Second
 
 // refresh shows the cell repeatedly, until ctx ends or a signal comes. The picture

@@ -21,7 +21,6 @@ import (
 	"github.com/stoutlock/stout/internal/safetext"
 )
 
-// topCommand is stout top.
 func topCommand(a *app.App) app.Command {
 	return app.Command{
 		Use: "top", Short: "Watch the cell, its locks, sessions and files live", SuggestFor: "ui tui dashboard monitor live", Unlimited: true,

@@ -19,7 +19,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// backupCommand is stout backup.
 func backupCommand(a *app.App) app.Command {
 	return app.Command{
 		Use: "backup", Short: "Save, verify and show backups of the cell", SuggestFor: "backups snapshot dump export",

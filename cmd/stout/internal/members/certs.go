@@ -14,7 +14,6 @@ import (
 	"github.com/stoutlock/stout/internal/certs"
 )
 
-// certsCommand is stout certs.
 func certsCommand(a *app.App) app.Command {
 	return app.Command{
 		Use: "certs", Short: "Make certificates for a cell and its clients", SuggestFor: "cert tls ca",
@@ -89,7 +88,6 @@ func (c *makeCerts) renew(_ context.Context, names []string) error {
 	return c.show(made, func() { c.UI.Note("valid until %s", made.Ends.Format(time.DateOnly)) })
 }
 
-// show prints the files that were made, and then more for people.
 func (c *makeCerts) show(made certs.Made, more func()) error {
 	if c.UI.JSON {
 		return c.UI.Object(struct {
@@ -135,7 +133,6 @@ func (c *makeCerts) run(context.Context, []string) error {
 	return c.show(made, func() { c.showUse(o, made) })
 }
 
-// showUse prints how to use the files.
 func (c *makeCerts) showUse(o certs.Order, made certs.Made) {
 	at := func(name string) string { return filepath.Join(o.Dir, name) }
 	if made.Ends.Before(o.Ends.Truncate(time.Second)) {

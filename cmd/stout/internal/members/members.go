@@ -22,7 +22,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// members are the commands about the members of a cell.
 type members struct{ *app.App }
 
 // Commands returns the commands of this package.

@@ -164,7 +164,6 @@ func interrupted(f *exit.Failure, report rehearse.Report) {
 	f.Hint("stout status shows the master")
 }
 
-// rehearsed is the answer in JSON.
 type rehearsed struct {
 	Go       bool               `json:"go"`
 	Warnings []rehearse.Warning `json:"concerns"`
@@ -227,7 +226,6 @@ func (a *rehearseFailover) proberURLs(ctx context.Context, cell lockapi.Cell) (u
 	return urls, nil
 }
 
-// showRehearsal prints the result of a rehearsal, the verdict first.
 func (a *rehearseFailover) showRehearsal(r rehearse.Report) {
 	p := a.UI.Out
 	verdict := map[string]string{
@@ -259,7 +257,6 @@ func (a *rehearseFailover) showRehearsal(r rehearse.Report) {
 	}
 }
 
-// showNear lists sessions with the time left when service was back.
 func (a *rehearseFailover) showNear(title string, all []rehearse.Near) {
 	if len(all) == 0 {
 		return

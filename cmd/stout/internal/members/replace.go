@@ -19,7 +19,6 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// replacement is the arguments of stout member replace.
 type replacement struct {
 	id        string
 	directory string // the new one; "" for the replica's own
@@ -118,7 +117,6 @@ func (a *members) readMembers(ctx context.Context) (lockapi.Members, error) {
 	return a.Admin.Members(ctx)
 }
 
-// presentDirectory asks the replica with a member's name for its directory.
 func (c *replaceMember) presentDirectory(ctx context.Context, m *lockapi.Member) (string, error) {
 	ctx, cancel := c.WithTimeout(ctx)
 	defer cancel()

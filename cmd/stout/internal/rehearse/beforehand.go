@@ -117,7 +117,6 @@ func leftOf(s lockapi.SessionState) time.Duration {
 	return time.Duration(*s.LeaseRemainingMS) * time.Millisecond
 }
 
-// nearest describes the sessions that end first.
 func nearest(all []lockapi.SessionState) string {
 	slices.SortFunc(all, func(a, b lockapi.SessionState) int { return cmp.Compare(leftOf(a), leftOf(b)) })
 	var first []string

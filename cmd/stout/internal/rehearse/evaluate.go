@@ -199,7 +199,6 @@ func (r *Report) fates(s *Seen) {
 	slices.Sort(r.Waiters.Overtaken)
 }
 
-// evaluate sets the verdict and its reasons.
 func (r *Report) evaluate(s *Seen) {
 	fail := func(format string, args ...any) {
 		r.Verdict, r.Why = Failed, append(r.Why, fmt.Sprintf(format, args...))

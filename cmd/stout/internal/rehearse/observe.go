@@ -198,7 +198,6 @@ type watcher struct {
 	frozen time.Duration // when the change was about to be made; 0 before
 }
 
-// rest is the shortest pause of a watcher.
 const rest = 200 * time.Millisecond
 
 // look lists the sessions once. The time left was true at some instant of the
@@ -243,7 +242,6 @@ func (w *watcher) last() Listing {
 	return w.latest
 }
 
-// run lists sessions until ctx ends.
 func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		begun := time.Now()

@@ -40,7 +40,6 @@ type Rehearsal struct {
 
 func (r *Rehearsal) admin() *admin.Admin { return admin.New(r.Client) }
 
-// Bounds of a rehearsal.
 const (
 	// Lead and Settle are the defaults. A master takes back queue positions
 	// that are not requested again within 5 s after its election, so Settle is
@@ -167,7 +166,6 @@ func (r *Rehearsal) Run(ctx context.Context, b *Before) (report Report, err erro
 	return Evaluate(seen), nil
 }
 
-// act observes, makes the change, and observes again.
 func (r *Rehearsal) act(ctx context.Context, b *Before, p *prober, w *watcher) (*Seen, error) {
 	since := func() time.Duration { return time.Since(p.begun) }
 	r.Doing("observing the cell for " + r.Lead.String())

@@ -47,7 +47,6 @@ func (m *Model) cellLines(height int) []string {
 	return lines
 }
 
-// glance returns the lines about the cell as a whole.
 func (m *Model) glance(c lockapi.Cell) []string {
 	pair := func(name, text string) string { return m.paint.Faint(fmt.Sprintf("%-9s ", name)) + text }
 	master, lease := m.paint.Fail("NONE: no change is possible now"), m.paint.Fail("not held")
@@ -89,7 +88,6 @@ func (m *Model) glance(c lockapi.Cell) []string {
 	return append(lines, pair("access", access))
 }
 
-// verdict describes the health of the replicas.
 func (m *Model) verdict(c lockapi.Cell) string {
 	var ill []string
 	for _, r := range c.Replicas {

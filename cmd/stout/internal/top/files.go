@@ -64,7 +64,6 @@ func (m *Model) enter(dir string) {
 	m.soon()
 }
 
-// parent returns the parent of a directory.
 func parent(dir string) string {
 	return dir[:strings.LastIndexByte(strings.TrimSuffix(dir, "/"), '/')+1]
 }

@@ -66,7 +66,6 @@ func move(key string, at, page, last int) int {
 	return max(0, min(at, last))
 }
 
-// show opens a page.
 func (m *Model) show(page int) {
 	if m.page != page {
 		m.files.scope.whole = false // no event reports an empty directory
@@ -95,7 +94,6 @@ func (m *Model) back(key string) {
 	}
 }
 
-// helpText describes the keys.
 var helpText = [][2]string{
 	{"1..6, tab", "pages: cell, locks, sessions, files, events, members"},
 	{"j k, arrows", "down and up; pgdn and pgup by screens, g and G to the ends"},

@@ -106,7 +106,6 @@ func bar(part, whole time.Duration, width int) string {
 
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", max(0, d).Seconds()) }
 
-// ago is how long ago t was.
 func (m *Model) ago(t time.Time) string { return whole(m.now.Sub(t)) }
 
 // whole formats a duration in whole seconds, at least 0.
@@ -117,7 +116,6 @@ func whole(d time.Duration) string {
 	return format.Human(d.Truncate(time.Second))
 }
 
-// timeOfDay formats a local time.
 func (m *Model) timeOfDay(t time.Time) string { return format.Clock(t.In(m.zone), m.now.In(m.zone)) }
 
 // wrapped breaks safe text, also long words, into lines of the screen's width,
@@ -136,7 +134,6 @@ func (m *Model) hanging(indent, name string, columns int, text string) []string 
 	return lines
 }
 
-// troubleLines describes why something is missing.
 func (m *Model) troubleLines(t *Trouble) []string {
 	lines := m.wrapped("! " + t.Text)
 	for i := range lines {

@@ -53,7 +53,6 @@ type cursor struct {
 	reverse    bool
 }
 
-// record is an item of a list.
 type record[T any] struct {
 	item    T
 	read    time.Time // of its reading
@@ -64,7 +63,6 @@ type record[T any] struct {
 	branch            // where it is in a tree
 }
 
-// order is a way to sort a list.
 type order[T any] struct {
 	name    string
 	compare func(m *Model, a, b *record[T]) int
@@ -250,7 +248,6 @@ func (l *list[T]) rows(m *Model) []*record[T] {
 	return out
 }
 
-// lines returns the visible part of the list.
 func (l *list[T]) lines(m *Model, height int) []string {
 	rows, c := l.rows(m), &l.cur
 	about := fmt.Sprintf("%s by %s", l.count(), l.orders[c.order].name)
@@ -323,7 +320,6 @@ func (l *list[T]) settle(rows []*record[T]) {
 	c.offset = max(0, min(c.offset, len(rows)-c.room))
 }
 
-// press handles the keys of a list, or of its search.
 func (l *list[T]) press(m *Model, key, typed string) {
 	if m.typing {
 		m.typing = l.cur.write(key, typed)

@@ -101,7 +101,6 @@ func (m *Model) readAgain() reader {
 	}
 }
 
-// lockEvent updates the row of a lock by an event.
 func (m *Model) lockEvent(at time.Time, e lockapi.CellEvent) {
 	all := m.locks
 	if !strings.HasPrefix(e.Path, all.scope.of) || e.Hold == nil || all.at.IsZero() {
@@ -223,7 +222,6 @@ func (m *Model) pathCell(r *lockRow) cell {
 	return cell{text: indent + format.Clean(r.dir[r.from:]), style: m.paint.Bold}
 }
 
-// holderCell shows the first holder of a lock and the number of others.
 func (m *Model) holderCell(r *lockRow) cell {
 	switch {
 	case r.dir != "":

@@ -141,7 +141,6 @@ type note struct {
 	turn bool // about mastership; hidden without a master
 }
 
-// reading is the last reading of the open subject.
 type reading struct {
 	of    Subject
 	at    time.Time
@@ -189,7 +188,6 @@ func (m *Model) happens(c change) {
 	}
 }
 
-// resume ends a pause.
 func (m *Model) resume() {
 	held, dropped := m.held, m.dropped
 	m.paused, m.held, m.dropped, m.now = false, nil, false, m.clock
@@ -225,7 +223,6 @@ func (m *Model) looked(at time.Time, look Look, err *Trouble) {
 	}
 }
 
-// turn records the master.
 func (m *Model) turn(at time.Time, id string, epoch uint64) {
 	if m.master == id {
 		return
@@ -270,7 +267,6 @@ func (m *Model) happened(at time.Time, e lockapi.CellEvent) {
 // lease running down.
 const tickEvery = 100 * time.Millisecond
 
-// tick is the current time.
 type tick time.Time
 
 func ticking() tea.Cmd { return tea.Tick(tickEvery, func(t time.Time) tea.Msg { return tick(t) }) }

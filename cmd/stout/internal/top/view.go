@@ -41,7 +41,6 @@ func (m *Model) screen() string {
 	return strings.Join(lines, "\n")
 }
 
-// headLines returns the two head lines of every page.
 func (m *Model) headLines() []string {
 	name := "stout top"
 	if !m.lookedAt.IsZero() {
@@ -114,7 +113,6 @@ func (m *Model) mayBeRead() bool {
 	return false
 }
 
-// noteLines returns the notes shown on every page.
 func (m *Model) noteLines() []string {
 	var lines []string
 	if m.lost != nil {
@@ -179,7 +177,6 @@ func (m *Model) hedge(text string) string {
 	return ""
 }
 
-// scrolled returns the visible part of lines.
 func (m *Model) scrolled(lines []string, height int) []string {
 	m.scroll = max(0, min(m.scroll, len(lines)-height))
 	lines = lines[m.scroll:]
@@ -190,7 +187,6 @@ func (m *Model) scrolled(lines []string, height int) []string {
 	return lines
 }
 
-// footLine lists the keys.
 func (m *Model) footLine() string {
 	c := m.current().place()
 	keys, at := "", ""
