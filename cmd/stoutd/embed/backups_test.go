@@ -23,27 +23,26 @@ import (
 )
 
 // scheduled writes a backup every hour in a bubble, and keeps three. Each backup has the
-// next revision; those with an even revision are stale. While full is set, writes fail
-// before their end.
-func scheduled(t *testing.T, dir string, full *atomic.Bool, f func(t *testing.T, b *backups, log *bytes.Buffer)) {
+// next revision; those with an even revision are stale.
+func scheduled(t *testing.T, dir string, own *ownStates, f func(t *testing.T, b *backups, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		b := newBackups(&config.Config{Cell: "prod", ID: "r1", BackupDir: dir, BackupEvery: time.Hour, BackupKeep: 3}, zerolog.New(&log))
 		revision := uint64(0)
-		own := &ownStates{next: func() (master.Backup, error) {
+		own.next = func() (master.Backup, error) {
 			revision++
 			return master.Backup{
 				Header: lockapi.BackupHeader{Revision: revision, Time: time.Now(), Stale: revision%2 == 0},
 				Snapshot: func(w io.Writer) error {
 					_, err := w.Write(make([]byte, 1<<20))
-					if full.Load() {
+					if own.full.Load() {
 						return errors.New("no space left on device")
 					}
 					return err
 				},
 			}, nil
-		}}
+		}
 		b.own = own.get
 		b.remove = func(name string) error {
 			if own.stays.Load() {
@@ -51,8 +50,6 @@ func scheduled(t *testing.T, dir string, full *atomic.Bool, f func(t *testing.T,
 			}
 			return os.Remove(name)
 		}
-		ownOf[b] = own
-		defer delete(ownOf, b)
 		ctx, stop := context.WithCancel(t.Context())
 		go b.run(ctx)
 		f(t, b, &log)
@@ -82,7 +79,7 @@ func TestScheduledBackups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, _ *bytes.Buffer) {
+	scheduled(t, dir, new(ownStates), func(t *testing.T, b *backups, _ *bytes.Buffer) {
 		for hour := range 6 {
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -112,9 +109,9 @@ func TestScheduledBackups(t *testing.T) {
 // TestBackupsThatFail: a failed backup is logged and counted, leaves no file, and is
 // tried again a minute later.
 func TestBackupsThatFail(t *testing.T) {
-	dir, full := t.TempDir(), new(atomic.Bool)
-	full.Store(true)
-	scheduled(t, dir, full, func(t *testing.T, b *backups, log *bytes.Buffer) {
+	dir, own := t.TempDir(), new(ownStates)
+	own.full.Store(true)
+	scheduled(t, dir, own, func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(90 * time.Second)
 		synctest.Wait()
 		if b.failed != 2 || b.written != 0 || strings.Count(log.String(), "no space left on device") != 2 || !strings.Contains(log.String(), `"level":"warn"`) {
@@ -123,7 +120,7 @@ func TestBackupsThatFail(t *testing.T) {
 		if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 			t.Errorf("left: %v", entries)
 		}
-		full.Store(false)
+		own.full.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if b.failed != 2 || b.written != 1 || b.size == 0 {
@@ -135,19 +132,19 @@ func TestBackupsThatFail(t *testing.T) {
 // TestBackupThatHangs: a disk that does not respond is reported and counted, again for
 // each 10 minutes, so that an alert stays.
 func TestBackupThatHangs(t *testing.T) {
-	scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+	own := new(ownStates)
+	scheduled(t, t.TempDir(), own, func(t *testing.T, b *backups, log *bytes.Buffer) {
 		synctest.Wait() // the first is written
 		hang := make(chan struct{})
-		o := ownOf[b]
-		o.mu.Lock()
-		next := o.next
-		o.next = func() (master.Backup, error) {
-			own, err := next()
-			write := own.Snapshot
-			own.Snapshot = func(w io.Writer) error { <-hang; return write(w) }
-			return own, err
+		own.mu.Lock()
+		next := own.next
+		own.next = func() (master.Backup, error) {
+			b, err := next()
+			write := b.Snapshot
+			b.Snapshot = func(w io.Writer) error { <-hang; return write(w) }
+			return b, err
 		}
-		o.mu.Unlock()
+		own.mu.Unlock()
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		if b.failed != 6 || b.written != 1 || !strings.Contains(log.String(), "no end after 1h0m0s") {
@@ -165,10 +162,11 @@ func TestBackupThatHangs(t *testing.T) {
 // TestOldBackupThatStays: an old backup that cannot be removed is reported, and the
 // next backup is written when it is due.
 func TestOldBackupThatStays(t *testing.T) {
-	scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+	own := new(ownStates)
+	scheduled(t, t.TempDir(), own, func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(2*time.Hour + time.Minute)
 		synctest.Wait() // three are written
-		ownOf[b].stays.Store(true)
+		own.stays.Store(true)
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		if b.failed != 2 || b.written != 5 || strings.Count(log.String(), "operation not permitted") != 2 {
@@ -194,7 +192,7 @@ func TestNoBackupPushesOutABetterOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+	scheduled(t, dir, new(ownStates), func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(15 * time.Minute) // revisions up to 16
 		synctest.Wait()
 		if written, failed := b.counts(); written != 0 || failed == 0 || !strings.Contains(log.String(), best) || len(b.names()) != 2 {
@@ -208,6 +206,7 @@ type ownStates struct {
 	mu    sync.Mutex
 	next  func() (master.Backup, error)
 	stays atomic.Bool // old backups cannot be removed
+	full  atomic.Bool // writes fail before their end
 }
 
 func (o *ownStates) get() (master.Backup, error) {
@@ -216,12 +215,8 @@ func (o *ownStates) get() (master.Backup, error) {
 	return o.next()
 }
 
-// ownOf has the source of each backups made by scheduled.
-var ownOf = map[*backups]*ownStates{}
-
-// states makes b write backups of a test's own states.
-func states(b *backups, next func() lockapi.BackupHeader) {
-	o := ownOf[b]
+// are sets the states of a test's own.
+func (o *ownStates) are(next func() lockapi.BackupHeader) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.next = func() (master.Backup, error) {
@@ -235,11 +230,12 @@ func states(b *backups, next func() lockapi.BackupHeader) {
 func TestTheEarliestStateGoes(t *testing.T) {
 	for name, revises := range map[string]uint64{"each state has a revision of its own": 1, "all have one revision": 0} {
 		t.Run(name, func(t *testing.T) {
-			scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+			own := new(ownStates)
+			scheduled(t, t.TempDir(), own, func(t *testing.T, b *backups, log *bytes.Buffer) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				revision, index := uint64(100), uint64(1000)
-				states(b, func() lockapi.BackupHeader {
+				own.are(func() lockapi.BackupHeader {
 					at := time.Now()
 					if index++; index <= 1002 {
 						at = at.AddDate(5, 0, 0)
@@ -250,9 +246,9 @@ func TestTheEarliestStateGoes(t *testing.T) {
 				for range 8 {
 					time.Sleep(time.Hour)
 					synctest.Wait()
-					ownOf[b].mu.Lock()
+					own.mu.Lock()
 					last := index
-					ownOf[b].mu.Unlock()
+					own.mu.Unlock()
 					for i, kept := range b.kept() {
 						if h, err := backup.VerifyFile(filepath.Join(b.dir, kept.name)); err != nil || last > 1002 && h.Index != last-2+uint64(i) {
 							t.Errorf("at entry %d, place %d has %+v, %v: %s", last, i, h, err, log)
@@ -270,14 +266,15 @@ func TestTheEarliestStateGoes(t *testing.T) {
 // TestBackupOfTheStateJustBefore: a backup with a lower revision, or the same and a
 // lower log entry, is refused; the same state is written again.
 func TestBackupOfTheStateJustBefore(t *testing.T) {
-	scheduled(t, t.TempDir(), new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+	own := new(ownStates)
+	scheduled(t, t.TempDir(), own, func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		for _, step := range []struct {
 			revision, index uint64
 			refused         bool
 		}{{21, 90, false}, {20, 91, true}, {21, 89, true}, {21, 90, false}, {22, 80, false}} {
-			states(b, func() lockapi.BackupHeader {
+			own.are(func() lockapi.BackupHeader {
 				return lockapi.BackupHeader{Revision: step.revision, Index: step.index, Time: time.Now()}
 			})
 			if err := b.write(t.Context()); (err != nil) != step.refused {
@@ -327,7 +324,7 @@ func TestBackupsOfAReplicaThatStarts(t *testing.T) {
 // is no longer mounted, and a new directory would be on another disk.
 func TestBackupDirThatGoesAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mounted", "backups")
-	scheduled(t, dir, new(atomic.Bool), func(t *testing.T, b *backups, log *bytes.Buffer) {
+	scheduled(t, dir, new(ownStates), func(t *testing.T, b *backups, log *bytes.Buffer) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if written, _ := b.counts(); written != 1 {

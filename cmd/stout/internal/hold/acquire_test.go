@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,15 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/muesli/termenv"
-
 	"github.com/stoutlock/stout/client"
 	"github.com/stoutlock/stout/client/admin"
 	"github.com/stoutlock/stout/client/stouttest"
 	"github.com/stoutlock/stout/cmd/stout/internal/child"
 	"github.com/stoutlock/stout/cmd/stout/internal/exit"
 	"github.com/stoutlock/stout/cmd/stout/internal/fakecell"
-	"github.com/stoutlock/stout/cmd/stout/internal/ui"
 	_ "github.com/stoutlock/stout/internal/racebubble"
 	"github.com/stoutlock/stout/lockapi"
 )
@@ -63,7 +59,6 @@ func acquire(t *testing.T, h fakecell.Hosts, f lockFlags, timeout time.Duration)
 	t.Helper()
 	a := asApp(t, h, "http://r1", "http://r2", "http://r3")
 	a.Options.Timeout = timeout
-	a.UI = &ui.UI{Out: ui.NewStream(io.Discard, termenv.Ascii), Err: ui.NewStream(io.Discard, termenv.Ascii)}
 	f.path, f.paths, f.ttl, f.unavailableCode, f.conflictCode = "/a", []string{"/a"}, 12*time.Second, 9, 8
 	began := time.Now()
 	_, err := (&holder{a}).acquire(t.Context(), f)
@@ -92,7 +87,6 @@ func TestLostWhilePreparing(t *testing.T) {
 				c := cell.Client()
 				a := asApp(t, nil, cell.URLs()...)
 				a.Client, a.Admin = c, admin.New(c)
-				a.UI = &ui.UI{Out: ui.NewStream(io.Discard, termenv.Ascii), Err: ui.NewStream(io.Discard, termenv.Ascii)}
 				prepared := time.Duration(0)
 				f := lockFlags{path: "/a", paths: []string{"/a"}, ttl: time.Second, waits: true, wait: 30 * time.Second, lostCode: 76}
 				f.prepare = func(ctx context.Context, h *heldLock) error {
@@ -137,7 +131,6 @@ func TestLostBeforeTheCommand(t *testing.T) {
 	cell, ran := stouttest.New(t, stouttest.Options{}), filepath.Join(t.TempDir(), "ran")
 	a := asApp(t, nil, cell.URLs()...)
 	a.Client = cell.Client()
-	a.UI = &ui.UI{Out: ui.NewStream(io.Discard, termenv.Ascii), Err: ui.NewStream(io.Discard, termenv.Ascii)}
 	f := lockFlags{path: "/a", paths: []string{"/a"}, ttl: time.Second, margins: child.DefaultMargins(time.Second), try: true, lostCode: 76, command: []string{"touch", ran}}
 	f.prepare = func(ctx context.Context, h *heldLock) error {
 		cell.ReleaseByForce("/a")
@@ -168,7 +161,6 @@ func TestLostUnwatched(t *testing.T) {
 	})
 	a := asApp(t, nil, cell.URLs()...)
 	a.Client, a.Admin = c, admin.New(c)
-	a.UI = &ui.UI{Out: ui.NewStream(io.Discard, termenv.Ascii), Err: ui.NewStream(io.Discard, termenv.Ascii)}
 	f := lockFlags{path: "/a", paths: []string{"/a"}, ttl: 12 * time.Second, margins: child.DefaultMargins(12 * time.Second), lostCode: 76, command: []string{"touch", over}}
 	lost, ok := errors.AsType[*exit.Failure]((&holder{a}).lock(t.Context(), f, nil))
 	if !ok || lost.Code != 76 {
@@ -240,7 +232,7 @@ func watchWaitFor(t *testing.T, h fakecell.Hosts, session *client.Session, patie
 	var screen bytes.Buffer
 	a := asApp(t, h, "http://r1", "http://r2")
 	a.Options.Timeout = patience
-	a.UI = &ui.UI{Out: ui.NewStream(io.Discard, termenv.Ascii), Err: ui.NewStream(&screen, termenv.Ascii), Live: live, ErrWidth: 40}
+	a.UI.Err.To, a.UI.Live, a.UI.ErrWidth = &screen, live, 40
 	v := (&holder{a}).newWaitWatch(lockFlags{path: "/a", paths: []string{"/a"}})
 	if session != nil {
 		v.session.Store(session)

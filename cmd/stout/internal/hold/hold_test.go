@@ -1,9 +1,9 @@
 package hold
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,14 +21,15 @@ import (
 // asApp returns an app that asks the given servers.
 func asApp(t *testing.T, h fakecell.Hosts, servers ...string) *app.App {
 	c := fakecell.Client(t.Cleanup, h, servers...)
-	return &app.App{UI: &ui.UI{}, Via: h, Client: c, Admin: admin.New(c), Options: app.Options{Servers: servers, Timeout: app.DefaultTimeout}}
+	discard := ui.NewStream(io.Discard, termenv.Ascii)
+	return &app.App{UI: &ui.UI{Out: discard, Err: discard}, Via: h, Client: c, Admin: admin.New(c), Options: app.Options{Servers: servers, Timeout: app.DefaultTimeout}}
 }
 
 // A wait ends in time although its messages are not read.
 func TestWaitWatchOfABlockedTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := asApp(t, fakecell.Hosts{}, "http://r1", "http://r2")
-		to := newBlocked()
+		unread, to := io.Pipe()
 		a.Options.Timeout = time.Minute
 		a.UI = &ui.UI{Err: ui.NewStream(ui.NewNotices(to), termenv.Ascii), Live: true, ErrWidth: 40}
 		ctx, giveUp := context.WithCancelCause(t.Context())
@@ -39,21 +40,8 @@ func TestWaitWatchOfABlockedTerminal(t *testing.T) {
 		if took := time.Since(began); took != time.Minute || !errors.Is(context.Cause(ctx), errSilence) {
 			t.Errorf("given up after %v, because %v", took, context.Cause(ctx))
 		}
-		close(to.opened)
+		unread.Close()
 	})
-}
-
-// blocked is a stream that takes nothing until it is closed, and then all.
-type blocked struct {
-	bytes.Buffer
-	opened chan struct{}
-}
-
-func newBlocked() *blocked { return &blocked{opened: make(chan struct{})} }
-
-func (h *blocked) Write(p []byte) (int, error) {
-	<-h.opened
-	return h.Buffer.Write(p)
 }
 
 // Holders that the cell counts but does not show count here as well.

@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -108,24 +109,12 @@ func TestByteSize(t *testing.T) {
 	}
 }
 
-// hangs is a stream that takes nothing until it is closed, and then all.
-type hangs struct {
-	bytes.Buffer
-	opened chan struct{}
-}
-
-func newHangs() *hangs { return &hangs{opened: make(chan struct{})} }
-
-func (h *hangs) Write(p []byte) (int, error) {
-	<-h.opened
-	return h.Buffer.Write(p)
-}
-
 // Notices to a blocked standard error are limited, and lost ones are counted
 // (package nonblock has the rest).
 func TestNoticesNeverBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		to, began := newHangs(), time.Now()
+		unread, to := io.Pipe()
+		began := time.Now()
 		n := NewNotices(to)
 		fmt.Fprintln(n, "first")
 		synctest.Wait() // it is under way, and in the queue no more
@@ -136,9 +125,11 @@ func TestNoticesNeverBlock(t *testing.T) {
 		if took := time.Since(began); took != orderTime {
 			t.Errorf("an answer waited for %v", took)
 		}
-		close(to.opened)
+		var written bytes.Buffer
+		go func() { _, _ = io.Copy(&written, unread) }()
 		synctest.Wait()
-		if text := to.String(); strings.Count(text, "\n") != 1+mostNotices+1 || !strings.HasSuffix(text, "next\nstout: 7 notices dropped: standard error was blocked\n") {
+		to.Close()
+		if text := written.String(); strings.Count(text, "\n") != 1+mostNotices+1 || !strings.HasSuffix(text, "next\nstout: 7 notices dropped: standard error was blocked\n") {
 			t.Errorf("written was %q", text)
 		}
 	})
