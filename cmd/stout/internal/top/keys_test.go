@@ -12,43 +12,42 @@ import (
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// model is one after messages.
-func model(messages ...any) *Model {
+// model is one after steps.
+func model(steps ...any) *Model {
 	m := newModel(false)
-	send(m, Size{80, 24})
-	for _, msg := range script(messages...) {
-		send(m, msg)
+	sized(80, 24)(m)
+	for _, do := range script(steps...) {
+		do(m)
 		m.screen()
 	}
 	return m
 }
 
 // manyLocks is a list of so many.
-func manyLocks(n int) LocksRead {
+func manyLocks(n int) step {
 	var locks []lockapi.Lock
 	for i := range n {
 		locks = append(locks, held(fmt.Sprintf("/d%02d/lock-%05d", i/500, i), i%3, holder(fmt.Sprint("S", i), fmt.Sprintf("worker-%d", i), uint64(i+1))))
 	}
-	return LocksRead{all(""), locks}
+	return locksRead(all(""), locks)
 }
 
 // For any keys at any time, the screen fits and the driver only reads.
 func TestAnyKeys(t *testing.T) {
 	all := []string{"1", "2", "3", "4", "5", "6", "tab", "shift+tab", "j", "k", "up", "down", "pgup", "pgdown", "g", "G", "/", "s", "S", "r", "enter", "esc",
 		"backspace", "p", "?", "space", "h", "l", "x", "ctrl+u", "\u202e", "世"}
-	told := script(well(), nastyThings(), lockDetail(), Missed{At: at(1)}, Looked{At: at(2), Err: unreachable}, Looked{At: at(3), Look: noMasterLook()}, Tick(at(40)),
-		Membered{At: at(3), Err: unreachable}, LocksRead{Part{Err: unreachable}, nil}, DirRead{since3("/app/"), nil}, Unheard{At: at(3), Err: unreachable})
+	heard := script(well(), nastyThings(), lockDetail(), missed(at(1)), lost(at(2), unreachable), looked(at(3), noMasterLook()), ticked(at(40)),
+		told(func(m *Model) { m.noMembers = unreachable }), locksRead(Part{Err: unreachable}, nil), dirRead(since3("/app/"), nil), unheard(unreachable))
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newModel(rapid.Bool().Draw(rt, "colour"))
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 9).Draw(rt, "what") {
 			case 0:
-				send(m, Size{rapid.IntRange(1, 120).Draw(rt, "width"), rapid.IntRange(1, 40).Draw(rt, "height")})
+				sized(rapid.IntRange(1, 120).Draw(rt, "width"), rapid.IntRange(1, 40).Draw(rt, "height"))(m)
 			case 1, 2:
-				send(m, rapid.SampledFrom(told).Draw(rt, "told"))
+				heard[rapid.IntRange(0, len(heard)-1).Draw(rt, "heard")](m)
 			default:
-				key := rapid.SampledFrom(all).Draw(rt, "key")
-				send(m, Key{Name: key, Text: key})
+				key(rapid.SampledFrom(all).Draw(rt, "key"))(m)
 			}
 			if lines := strings.Count(m.screen(), "\n") + 1; m.height > 0 && lines != m.height {
 				rt.Fatalf("%d lines on a screen of %d", lines, m.height)
@@ -69,9 +68,9 @@ func TestTenThousandLocks(t *testing.T) {
 		t.Fatalf("%d rows", n)
 	}
 	for _, where := range [][]string{{"G"}, {"g"}, {"pgdown", "pgdown", "pgdown"}, {"G", "pgup", "k"}} {
-		send(m, Key{Name: "g"})
-		for _, key := range where {
-			send(m, Key{Name: key})
+		key("g")(m)
+		for _, press := range keys(where...) {
+			press(m)
 			m.screen()
 		}
 		again := m.doubtful()
@@ -86,10 +85,10 @@ func TestTenThousandLocks(t *testing.T) {
 		}
 	}
 	// The cursor stays on its lock when others come before it.
-	send(m, Key{Name: "G"})
+	key("G")(m)
 	m.screen()
 	before := m.locks.rowKey(m.locks.rows(m)[m.locks.cur.at])
-	send(m, Happened{at(1), []lockapi.CellEvent{lockEventOf(lockapi.EventLockAcquired, 5, "/a", "S", "first", 9, "")}})
+	happened(at(1), lockEventOf(lockapi.EventLockAcquired, 5, "/a", "S", "first", 9, ""))(m)
 	m.screen()
 	if after := m.locks.rowKey(m.locks.rows(m)[m.locks.cur.at]); after != before || !m.locks.records["/a"].doubt {
 		t.Errorf("the cursor went from %s to %s", before, after)
@@ -101,19 +100,19 @@ func TestTenThousandLocks(t *testing.T) {
 func TestSearchAsksTheCell(t *testing.T) {
 	cut := all("")
 	cut.Cut = true
-	m := model(well(), LocksRead{cut, theLocks()}, keys("2", "/", "/", "z"))
+	m := model(well(), locksRead(cut, theLocks()), keys("2", "/", "/", "z"))
 	if of := m.locks.of(m); of != "" {
 		t.Errorf("%q is asked for while it is typed", of)
 	}
-	send(m, Key{Name: "enter"})
+	key("enter")(m)
 	if of := m.locks.of(m); of != "/z" {
 		t.Errorf("%q is asked for", of)
 	}
-	send(m, LocksRead{all("/z"), []lockapi.Lock{held("/z/1", 0, holder("S", "zoe", 5))}})
+	locksRead(all("/z"), []lockapi.Lock{held("/z/1", 0, holder("S", "zoe", 5))})(m)
 	if got := m.screen(); !strings.Contains(got, "zoe") || strings.Contains(got, "/db/primary") {
 		t.Errorf("it shows\n%s", got)
 	}
-	send(m, Key{Name: "esc"})
+	key("esc")(m)
 	if of := m.locks.of(m); of != "" {
 		t.Errorf("%q is still asked for", of)
 	}
@@ -131,10 +130,10 @@ func TestPause(t *testing.T) {
 		t.Error("lists are still asked for")
 	}
 	frozen := strings.Split(m.screen(), "\n")[2:]
-	send(m, Tick(at(5)))
-	send(m, Happened{at(5), []lockapi.CellEvent{lockEventOf(lockapi.EventLockAcquired, 5, "/during", "S", "late", 9, "")}})
+	ticked(at(5))(m)
+	happened(at(5), lockEventOf(lockapi.EventLockAcquired, 5, "/during", "S", "late", 9, ""))(m)
 	for i := range 3 {
-		send(m, Looked{At: at(float64(i)), Look: Look{Cell: theCell(3, "r2")}})
+		looked(at(float64(i)), Look{Cell: theCell(3, "r2")})(m)
 	}
 	if now := strings.Split(m.screen(), "\n")[2:]; !slices.Equal(frozen, now) {
 		t.Errorf("it has changed to\n%s", strings.Join(now, "\n"))
@@ -142,45 +141,45 @@ func TestPause(t *testing.T) {
 	if len(m.held) != 4 {
 		t.Errorf("%d messages are kept", len(m.held))
 	}
-	send(m, Key{Name: "p"})
+	key("p")(m)
 	if got := m.screen(); !strings.Contains(got, "/during") || !strings.Contains(got, "r2 is master now") || m.paused {
 		t.Errorf("after it there is\n%s", got)
 	}
 	// Messages beyond the limit are reported as missed, and read again.
-	send(m, Key{Name: "p"})
+	key("p")(m)
 	for i := range mostEvents + 10 {
-		send(m, Happened{at(6), []lockapi.CellEvent{lockEventOf(lockapi.EventLockAcquired, uint64(10+i), "/x", "S", "s", 9, "")}})
+		happened(at(6), lockEventOf(lockapi.EventLockAcquired, uint64(10+i), "/x", "S", "s", 9, ""))(m)
 	}
 	missed := m.missed
-	if send(m, Key{Name: "p"}); m.missed != missed+1 || len(m.events.records) > mostEvents {
+	if key("p")(m); m.missed != missed+1 || len(m.events.records) > mostEvents {
 		t.Errorf("what was dropped is not read again: %d, %d events", m.missed, len(m.events.records))
 	}
 }
 
 // A reading that began before an event does not undo that event.
 func TestEventsAndReadings(t *testing.T) {
-	m := model(well(), Tick(at(2)), Happened{at(2), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 5, "/db/primary", "S1", "db-1.example", 101, "released")}})
-	send(m, LocksRead{Part{Began: at(1), At: at(3)}, theLocks()})
+	m := model(well(), ticked(at(2)), happened(at(2), lockEventOf(lockapi.EventLockReleased, 5, "/db/primary", "S1", "db-1.example", 101, "released")))
+	locksRead(Part{Began: at(1), At: at(3)}, theLocks())(m)
 	if row := m.locks.records["/db/primary"]; len(row.item.Holders) != 0 || !row.doubt {
 		t.Errorf("it is %+v", row)
 	}
-	send(m, AgainRead{At: at(3), Locks: []lockapi.Lock{held("/db/primary", 0, holder("S9", "db-9", 200))}})
+	m.locks.put(held("/db/primary", 0, holder("S9", "db-9", 200)), at(3), at(3))
 	if row := m.locks.records["/db/primary"]; row.doubt || row.item.Holders[0].SessionName != "db-9" {
 		t.Errorf("it is %+v", row)
 	}
 	// Entries missing from a complete reading are removed, except those changed
 	// since its beginning.
-	send(m, Happened{at(5), []lockapi.CellEvent{lockEventOf(lockapi.EventLockAcquired, 9, "/newer", "S", "s", 9, "")}})
-	send(m, LocksRead{Part{Began: at(4), At: at(6)}, nil})
+	happened(at(5), lockEventOf(lockapi.EventLockAcquired, 9, "/newer", "S", "s", 9, ""))(m)
+	locksRead(Part{Began: at(4), At: at(6)}, nil)(m)
 	if len(m.locks.records) != 1 || m.locks.records["/newer"] == nil {
 		t.Errorf("left are %v", m.locks.records)
 	}
 	// A lock that is freed is seen for a while.
-	send(m, Happened{at(6), []lockapi.CellEvent{lockEventOf(lockapi.EventLockReleased, 10, "/newer", "S", "s", 9, "released")}})
-	if send(m, Tick(at(7))); m.locks.records["/newer"] == nil {
+	happened(at(6), lockEventOf(lockapi.EventLockReleased, 10, "/newer", "S", "s", 9, "released"))(m)
+	if ticked(at(7))(m); m.locks.records["/newer"] == nil {
 		t.Error("it is gone at once")
 	}
-	if send(m, Tick(at(30))); m.locks.records["/newer"] != nil {
+	if ticked(at(30))(m); m.locks.records["/newer"] != nil {
 		t.Error("it never goes")
 	}
 }
@@ -193,13 +192,13 @@ func TestDirectories(t *testing.T) {
 		t.Fatalf("it is in %s", m.dir)
 	}
 	stat := func(path string) *client.File { return &client.File{FileStat: lockapi.FileStat{Path: path, Size: 1}} }
-	send(m, DirRead{all("/"), nil}) // too late
-	send(m, DirRead{all("/app/"), []client.DirEntry{{Path: "/app/a", File: stat("/app/a")}, {Path: "/app/b", File: stat("/app/b")}}})
-	event := func(typ lockapi.EventType, path string) Happened {
-		return Happened{at(1), []lockapi.CellEvent{{Revision: 1, Type: typ, Path: path, File: &lockapi.File{FileStat: lockapi.FileStat{Path: path, Size: 5000}}}}}
+	dirRead(all("/"), nil)(m) // too late
+	dirRead(all("/app/"), []client.DirEntry{{Path: "/app/a", File: stat("/app/a")}, {Path: "/app/b", File: stat("/app/b")}})(m)
+	event := func(typ lockapi.EventType, path string) step {
+		return happened(at(1), lockapi.CellEvent{Revision: 1, Type: typ, Path: path, File: &lockapi.File{FileStat: lockapi.FileStat{Path: path, Size: 5000}}})
 	}
-	for _, e := range []Happened{event(lockapi.EventFileDeleted, "/app/a"), event(lockapi.EventFileCreated, "/app/deep/er"), event(lockapi.EventFileChanged, "/app/b"), event(lockapi.EventFileCreated, "/other")} {
-		send(m, e)
+	for _, e := range []step{event(lockapi.EventFileDeleted, "/app/a"), event(lockapi.EventFileCreated, "/app/deep/er"), event(lockapi.EventFileChanged, "/app/b"), event(lockapi.EventFileCreated, "/other")} {
+		e(m)
 	}
 	var paths []string
 	for _, row := range m.files.rows(m) {
@@ -208,8 +207,8 @@ func TestDirectories(t *testing.T) {
 	if !slices.Equal(paths, []string{"/app/b", "/app/deep/"}) || m.files.records["/app/b"].item.File.Size != 5000 {
 		t.Errorf("it has %q", paths)
 	}
-	send(m, Key{Name: "esc"})
-	send(m, DirRead{all("/"), []client.DirEntry{{Path: "/a"}, {Path: "/app/"}, {Path: "/b"}}})
+	key("esc")(m)
+	dirRead(all("/"), []client.DirEntry{{Path: "/a"}, {Path: "/app/"}, {Path: "/b"}})(m)
 	m.screen()
 	if m.dir != "/" || m.files.rows(m)[m.files.cur.at].item.Path != "/app/" {
 		t.Errorf("it is in %s at %d", m.dir, m.files.cur.at)
@@ -223,38 +222,38 @@ func TestClosely(t *testing.T) {
 	if m.detail != (Subject{Lock, "/db/primary"}) || m.readAgain() != nil {
 		t.Fatalf("open is %+v", m.detail)
 	}
-	send(m, DetailRead{Of: Subject{Lock, "/other"}, Text: "not this"})
+	detailRead(Subject{Lock, "/other"}, "not this", nil)(m)
 	if strings.Contains(m.screen(), "not this") {
 		t.Error("another lock's reading is shown")
 	}
 	for path, want := range map[string]bool{"/other": false, "/db/primary": true} {
 		m.unread = false
-		send(m, Happened{at(1), []lockapi.CellEvent{lockEventOf(lockapi.EventLockContended, 5, path, "S", "s", 0, "")}})
+		happened(at(1), lockEventOf(lockapi.EventLockContended, 5, path, "S", "s", 0, ""))(m)
 		if m.unread != want {
 			t.Errorf("%s: it is read again: %t", path, m.unread)
 		}
 	}
-	if send(m, Key{Name: "esc"}); m.detail.Kind != "" {
+	if key("esc")(m); m.detail.Kind != "" {
 		t.Error("esc does not lead back")
 	}
-	if send(m, Key{Name: "q"}); !m.over {
+	if key("q")(m); !m.over {
 		t.Error("q does not end it")
 	}
 }
 
 // The cursor stays on the newest event, or else on the same older event.
 func TestEventsScroll(t *testing.T) {
-	event := func(n uint64) Happened {
-		return Happened{at(1), []lockapi.CellEvent{lockEventOf(lockapi.EventLockAcquired, n, fmt.Sprintf("/n%d", n), "S", "s", n, "")}}
+	event := func(n uint64) step {
+		return happened(at(1), lockEventOf(lockapi.EventLockAcquired, n, fmt.Sprintf("/n%d", n), "S", "s", n, ""))
 	}
 	m := model(well(), event(1), event(2), event(3), keys("5"))
-	send(m, event(4))
+	event(4)(m)
 	if m.screen(); m.events.rows(m)[m.events.cur.at].item.Revision != 4 {
 		t.Error("it stays behind")
 	}
-	send(m, Key{Name: "j"})
+	key("j")(m)
 	m.screen()
-	send(m, event(5))
+	event(5)(m)
 	if m.screen(); m.events.rows(m)[m.events.cur.at].item.Revision != 3 {
 		t.Errorf("it has gone to %d", m.events.rows(m)[m.events.cur.at].item.Revision)
 	}

@@ -78,44 +78,44 @@ func lockEventOf(typ lockapi.EventType, revision uint64, path, session, name str
 }
 
 // well is a model of a cell of three that is well.
-func well() []any {
-	return []any{
-		Tick(start), Looked{At: start, Look: Look{Cell: theCell(3, "r1"), Replicas: "REPLICA  ROLE\nr1       master\n"}}, Membered{At: start, Members: theMembers("one more failure")},
-		LocksRead{all(""), theLocks()},
-		SessionsRead{all(""), []lockapi.SessionState{theSession("S1", "db-1.example", 11_000), theSession("S2", "cron@batch-1", 2_000)}},
-		DirRead{all("/"), []client.DirEntry{{Path: "/app/"}, {Path: "/motd", File: &client.File{FileStat: lockapi.FileStat{Path: "/motd", Size: 12, Generation: 2, ModifiedAt: at(-60), CreatedAt: at(-600), Principal: "user:ops"}}}}},
+func well() []step {
+	return []step{
+		ticked(start), looked(start, Look{Cell: theCell(3, "r1"), Replicas: "REPLICA  ROLE\nr1       master\n"}), membered(theMembers("one more failure")),
+		locksRead(all(""), theLocks()),
+		sessionsRead(all(""), []lockapi.SessionState{theSession("S1", "db-1.example", 11_000), theSession("S2", "cron@batch-1", 2_000)}),
+		dirRead(all("/"), []client.DirEntry{{Path: "/app/"}, {Path: "/motd", File: &client.File{FileStat: lockapi.FileStat{Path: "/motd", Size: 12, Generation: 2, ModifiedAt: at(-60), CreatedAt: at(-600), Principal: "user:ops"}}}}),
 	}
 }
 
-func keys(names ...string) []any {
-	var out []any
+func keys(names ...string) []step {
+	var out []step
 	for _, name := range names {
-		out = append(out, Key{Name: name, Text: name})
+		out = append(out, key(name))
 	}
 	return out
 }
 
-// script is messages one after the other; single ones or lists of them.
-func script(parts ...any) []any {
-	var out []any
+// script is steps one after the other; single ones or lists of them.
+func script(parts ...any) []step {
+	var out []step
 	for _, p := range parts {
-		if list, ok := p.([]any); ok {
+		if list, ok := p.([]step); ok {
 			out = append(out, list...)
 		} else {
-			out = append(out, p)
+			out = append(out, p.(step))
 		}
 	}
 	return out
 }
 
-// shown is the screen after messages, having seen to it that it fits and that
+// shown is the screen after steps, having seen to it that it fits and that
 // nothing in it would be obeyed.
-func shown(t *testing.T, colour bool, width, height int, messages []any) string {
+func shown(t *testing.T, colour bool, width, height int, steps []step) string {
 	t.Helper()
 	m := newModel(colour)
-	send(m, Size{width, height})
-	for _, msg := range messages {
-		send(m, msg)
+	sized(width, height)(m)
+	for _, do := range steps {
+		do(m)
 		m.screen()
 	}
 	view := m.screen()
@@ -137,7 +137,7 @@ func shown(t *testing.T, colour bool, width, height int, messages []any) string 
 // However many directories come and go, no more rows are kept than are listed.
 func TestDirectoriesAreBounded(t *testing.T) {
 	m := newModel(false)
-	send(m, DirRead{Part: Part{Of: "/", At: time.Now()}})
+	dirRead(Part{Of: "/", At: time.Now()}, nil)(m)
 	for i := range mostListed + 10 {
 		m.fileEvent(time.Now(), lockapi.CellEvent{Type: lockapi.EventFileCreated, Path: fmt.Sprintf("/%d/x", i)})
 	}
@@ -150,7 +150,7 @@ func TestDirectoriesAreBounded(t *testing.T) {
 // not tell that it has run out.
 func TestLeaseOfAnOldLook(t *testing.T) {
 	t.Parallel()
-	got := shown(t, false, 80, 24, append(well(), Tick(at(2))))
+	got := shown(t, false, 80, 24, append(well(), ticked(at(2))))
 	if !strings.Contains(got, "lease     held when last seen, 2.0s ago") || strings.Contains(got, "0.0s of") {
 		t.Error(got)
 	}
@@ -159,12 +159,12 @@ func TestLeaseOfAnOldLook(t *testing.T) {
 // TestTurnIsNotToldWithoutMaster checks that a note about a new master
 // disappears without a master.
 func TestTurnIsNotToldWithoutMaster(t *testing.T) {
-	turn := script(well(), Happened{at(4), []lockapi.CellEvent{{Revision: 50, Type: lockapi.EventMasterChanged, Master: &lockapi.EventMaster{Epoch: 4, Master: "r2"}}}})
+	turn := script(well(), happened(at(4), lockapi.CellEvent{Revision: 50, Type: lockapi.EventMasterChanged, Master: &lockapi.EventMaster{Epoch: 4, Master: "r2"}}))
 	for name, tt := range map[string]struct {
 		look Look
 		told bool
 	}{"r2 is": {Look{Cell: theCell(3, "r2")}, true}, "nobody is": {noMasterLook(), false}} {
-		screen := shown(t, false, 80, 24, script(turn, Looked{At: at(5), Look: tt.look}, Tick(at(5))))
+		screen := shown(t, false, 80, 24, script(turn, looked(at(5), tt.look), ticked(at(5))))
 		if strings.Contains(screen, "r2 is master now") != tt.told {
 			t.Errorf("%s:\n%s", name, screen)
 		}
@@ -183,122 +183,84 @@ func TestHolderAtSixty(t *testing.T) {
 
 // TestDeniedWhereItMatters: what takes no right to observe is not denied.
 func TestDeniedWhereItMatters(t *testing.T) {
-	denied := []any{Tick(start), Looked{At: start, Err: &Trouble{Text: "Denied.", Denied: true}}, LocksRead{all(""), theLocks()}}
+	denied := []step{ticked(start), lost(start, &Trouble{Text: "Denied.", Denied: true}), locksRead(all(""), theLocks())}
 	for key, want := range map[string]string{"1": "DENIED", "2": "live", "3": "DENIED", "4": "live", "5": "live", "6": "DENIED"} {
 		head, _, _ := strings.Cut(shown(t, false, 80, 24, script(denied, keys(key))), "\n")
 		if !strings.HasSuffix(strings.TrimSpace(head), want) {
 			t.Errorf("page %s: %q, want %s", key, head, want)
 		}
 	}
-	head, _, _ := strings.Cut(shown(t, false, 80, 24, script(denied, keys("2"), Unheard{At: start, Err: &Trouble{Text: "Denied.", Denied: true}})), "\n")
+	head, _, _ := strings.Cut(shown(t, false, 80, 24, script(denied, keys("2"), unheard(&Trouble{Text: "Denied.", Denied: true}))), "\n")
 	if !strings.HasSuffix(strings.TrimSpace(head), "DENIED") {
 		t.Errorf("without events: %q", head)
 	}
 }
 
-// Messages of the scenarios: what was read of a cell, and what the user does.
-type (
-	Tick   time.Time
-	Size   struct{ Width, Height int }
-	Key    struct{ Name, Text string }
-	Looked struct {
-		At   time.Time
-		Look Look
-		Err  *Trouble
-	}
-	Membered struct {
-		At      time.Time
-		Members Members
-		Err     *Trouble
-	}
-	Happened struct {
-		At     time.Time
-		Events []lockapi.CellEvent
-	}
-	Missed  struct{ At time.Time }
-	Unheard struct {
-		At  time.Time
-		Err *Trouble
-	}
-	LocksRead struct {
-		Part
-		Locks []lockapi.Lock
-	}
-	AgainRead struct {
-		At    time.Time
-		Locks []lockapi.Lock
-	}
-	SessionsRead struct {
-		Part
-		Sessions []lockapi.SessionState
-	}
-	DirRead struct {
-		Part
-		Entries []client.DirEntry
-	}
-	DetailRead struct {
-		Of   Subject
-		Text string
-		Err  *Trouble
-	}
-	// Part describes a reading of a list.
-	Part struct {
-		Of        string
-		Began, At time.Time
-		Cut       bool
-		Err       *Trouble
-	}
-)
+// step is a reading of the cell, an event or a key.
+type step = func(*Model)
+
+func ticked(at time.Time) step { return func(m *Model) { m.Update(tick(at)) } }
+
+func sized(width, height int) step {
+	return func(m *Model) { m.Update(tea.WindowSizeMsg{Width: width, Height: height}) }
+}
+
+func key(name string) step { return func(m *Model) { m.press(name, name) } }
+
+func told(c change) step { return func(m *Model) { m.Update(occurred{c}) } }
+
+func looked(at time.Time, look Look) step { return told(func(m *Model) { m.looked(at, look, nil) }) }
+
+func lost(at time.Time, err *Trouble) step {
+	return told(func(m *Model) { m.looked(at, Look{}, err) })
+}
+
+func membered(members Members) step {
+	return told(func(m *Model) { m.noMembers, m.members, m.membersAt = nil, members, start })
+}
+
+func happened(at time.Time, events ...lockapi.CellEvent) step {
+	return told(func(m *Model) {
+		for _, e := range events {
+			m.happened(at, e)
+		}
+	})
+}
+
+func missed(at time.Time) step { return told(func(m *Model) { m.miss(at) }) }
+
+func unheard(err *Trouble) step { return told(func(m *Model) { m.unheard = err }) }
+
+// Part describes a reading of a list.
+type Part struct {
+	Of        string
+	Began, At time.Time
+	Cut       bool
+	Err       *Trouble
+}
 
 // of returns the content of a list.
 func of[T any](m *Model, p Part, items []T) content[T] {
 	return content[T]{scope: scope{of: p.Of, missed: m.missed, whole: true}, began: p.Began, at: p.At, items: items, cut: p.Cut, err: p.Err}
 }
 
-// send gives a model one message.
-func send(m *Model, msg any) {
-	switch msg := msg.(type) {
-	case Tick:
-		m.Update(tick(msg))
-	case Size:
-		m.Update(tea.WindowSizeMsg{Width: msg.Width, Height: msg.Height})
-	case Key:
-		m.press(msg.Name, msg.Text)
-	case DetailRead:
-		if msg.Of == m.detail {
-			m.read = reading{of: msg.Of, at: start, text: msg.Text, err: msg.Err}
-		}
-	default:
-		m.Update(occurred{func(m *Model) { apply(m, msg) }})
-	}
+func locksRead(p Part, locks []lockapi.Lock) step {
+	return told(func(m *Model) { m.locks.add(m, of(m, p, locks)) })
 }
 
-func apply(m *Model, msg any) {
-	switch msg := msg.(type) {
-	case Looked:
-		m.looked(msg.At, msg.Look, msg.Err)
-	case Membered:
-		if m.noMembers = msg.Err; msg.Err == nil {
-			m.members, m.membersAt = msg.Members, msg.At
+func sessionsRead(p Part, sessions []lockapi.SessionState) step {
+	return told(func(m *Model) { m.sessions.add(m, of(m, p, sessions)) })
+}
+
+func dirRead(p Part, entries []client.DirEntry) step {
+	return told(func(m *Model) { m.files.add(m, of(m, p, entries)) })
+}
+
+func detailRead(of Subject, text string, err *Trouble) step {
+	return func(m *Model) {
+		if of == m.detail {
+			m.read = reading{of: of, at: start, text: text, err: err}
 		}
-	case Happened:
-		for _, e := range msg.Events {
-			m.happened(msg.At, e)
-		}
-	case Missed:
-		m.miss(msg.At)
-	case Unheard:
-		m.unheard = msg.Err
-	case LocksRead:
-		m.locks.add(m, of(m, msg.Part, msg.Locks))
-	case AgainRead:
-		for _, l := range msg.Locks {
-			m.locks.put(l, msg.At, msg.At)
-		}
-	case SessionsRead:
-		m.sessions.add(m, of(m, msg.Part, msg.Sessions))
-	case DirRead:
-		m.files.add(m, of(m, msg.Part, msg.Entries))
 	}
 }
 
