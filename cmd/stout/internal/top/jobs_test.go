@@ -300,6 +300,19 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// following begins to follow the events of a model's cell. It returns what waits
+// for the next change.
+func following(t *testing.T, m *Model) (next func()) {
+	changes := make(chan change)
+	go follow(t.Context(), m.client, m.source, func(c change) {
+		select {
+		case changes <- c:
+		case <-t.Context().Done():
+		}
+	})
+	return func() { m.Update(occurred{<-changes}) }
+}
+
 // TestFollowBeginsInThePast: the list of events begins with those that the
 // replica remembers, without a time. They do not change the lists of locks.
 func TestFollowBeginsInThePast(t *testing.T) {
@@ -319,16 +332,8 @@ func TestFollowBeginsInThePast(t *testing.T) {
 	if err := lock("/before"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	m := New(&source{}, c, false, time.UTC)
-	changes := make(chan change)
-	go follow(ctx, c, m.source, func(c change) {
-		select {
-		case changes <- c:
-		case <-ctx.Done():
-		}
-	})
+	next := following(t, m)
 	seen := func(path string) (earlier, present int) {
 		for _, r := range m.events.records {
 			switch {
@@ -342,12 +347,12 @@ func TestFollowBeginsInThePast(t *testing.T) {
 		return earlier, present
 	}
 	for n := 0; n < 2; n, _ = seen("/before") {
-		m.Update(occurred{<-changes})
+		next()
 	}
 	locked := make(chan error, 1)
 	go func() { locked <- lock("/now") }()
 	for n := 0; n < 2; _, n = seen("/now") {
-		m.Update(occurred{<-changes})
+		next()
 	}
 	if err := <-locked; err != nil {
 		t.Error(err)
@@ -360,21 +365,13 @@ func TestFollowBeginsInThePast(t *testing.T) {
 // The state of the event stream is reported.
 func TestFollow(t *testing.T) {
 	s, m, _ := readingModel(t, &source{})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	s.fail(lockapi.Errorf(lockapi.CodePermissionDenied, "you may not"))
-	changes := make(chan change)
-	go follow(ctx, m.client, m.source, func(c change) {
-		select {
-		case changes <- c:
-		case <-ctx.Done():
-		}
-	})
-	if m.Update(occurred{<-changes}); m.unheard == nil {
+	next := following(t, m)
+	if next(); m.unheard == nil {
 		t.Error("a refusal is not reported")
 	}
 	s.fail(nil)
 	for m.unheard != nil {
-		m.Update(occurred{<-changes})
+		next()
 	}
 }
