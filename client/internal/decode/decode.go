@@ -6,14 +6,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/stoutlock/stout/lockapi"
 )
 
-// JSON decodes an answer's JSON into out. The most frequent answers have
-// readers of their own, which know only the form that replicas write. Any other
-// form, for example an unknown field or a space, goes to encoding/json as a
-// whole.
+// JSON decodes an answer's JSON into out. The most frequent answers are read
+// here, in the form that replicas write. Any other form, for example an unknown
+// field or a space, goes to encoding/json as a whole.
 func JSON(body []byte, out any) error {
 	if readWhole(body, out) {
 		return nil
@@ -26,313 +28,148 @@ func JSON(body []byte, out any) error {
 func readWhole(body []byte, out any) (ok bool) {
 	r := reader{rest: body}
 	switch out := out.(type) {
-	case *lockapi.Lock:
-		ok = r.lock(out)
-	case *lockapi.Grant:
-		ok = r.grant(out)
-	case *lockapi.Released:
-		ok = r.released(out)
-	case *lockapi.FileStat:
-		ok = r.object(func(name []byte) bool { return r.stat(name, out) })
-	case *lockapi.File:
-		ok = r.file(out)
-	case *lockapi.Problem:
-		ok = r.problem(out)
+	case *lockapi.Lock, *lockapi.Grant, *lockapi.Released, *lockapi.FileStat, *lockapi.File, *lockapi.Problem:
+		ok = r.structure(reflect.ValueOf(out).Elem())
 	case *lockapi.CellEvent:
 		ok = r.event(out)
 	}
 	return ok && (len(r.rest) == 0 || string(r.rest) == "\n")
 }
 
-func (r *reader) lock(v *lockapi.Lock) bool {
-	return r.object(func(name []byte) bool {
-		switch string(name) {
-		case "path":
-			return r.text(&v.Path)
-		case "state":
-			return r.text(&v.State)
-		case "mode":
-			return r.text((*string)(&v.Mode))
-		case "limit":
-			return r.number(&v.Limit)
-		case "holders":
-			return readAll(r, &v.Holders, r.holder)
-		case "more_holders":
-			return r.integer(&v.MoreHolders)
-		case "waiters":
-			return r.integer(&v.Waiters)
-		case "delay_remaining_ms":
-			return r.number(&v.DelayRemainingMS)
-		case "queue":
-			return readAll(r, &v.Queue, r.waiter)
+// field is a field of a struct: its name in JSON and its index.
+type field struct {
+	name  string
+	index []int
+}
+
+var structures sync.Map // the []field of each reflect.Type
+
+func fieldsOf(t reflect.Type) (fields []field) {
+	if known, ok := structures.Load(t); ok {
+		return known.([]field)
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			fields = append(fields, field{name, f.Index})
 		}
-		return false
-	})
+	}
+	structures.Store(t, fields)
+	return fields
 }
 
-func (r *reader) grant(v *lockapi.Grant) bool {
+// structure reads an object into a struct. Replicas write fields in the order
+// of the struct, so the search for a name begins after the one before.
+func (r *reader) structure(v reflect.Value) bool {
+	fields, next := fieldsOf(v.Type()), 0
 	return r.object(func(name []byte) bool {
-		switch string(name) {
-		case "path":
-			return r.text(&v.Path)
-		case "state":
-			return r.text(&v.State)
-		case "session":
-			return r.text(&v.Session)
-		case "handle":
-			return r.text(&v.Handle)
-		case "mode":
-			return r.text((*string)(&v.Mode))
-		case "token":
-			return r.token(&v.Token)
-		case "sequencer":
-			return r.text(&v.Sequencer)
-		case "granted_at":
-			return r.timeAt(&v.GrantedAt)
-		case "position":
-			return r.integer(&v.Position)
-		case "with":
-			return readAll(r, &v.With, r.grantPart)
-		}
-		return false
-	})
-}
-
-func (r *reader) grantPart(v *lockapi.GrantPart) bool {
-	return r.object(func(name []byte) bool {
-		switch string(name) {
-		case "path":
-			return r.text(&v.Path)
-		case "token":
-			return r.token(&v.Token)
-		case "sequencer":
-			return r.text(&v.Sequencer)
-		}
-		return false
-	})
-}
-
-func (r *reader) released(v *lockapi.Released) bool {
-	return r.object(func(name []byte) bool { return string(name) == "released" && r.boolean(&v.Released) })
-}
-
-func (r *reader) problem(v *lockapi.Problem) bool {
-	return r.object(func(name []byte) bool {
-		switch string(name) {
-		case "type":
-			return r.text(&v.Type)
-		case "title":
-			return r.text(&v.Title)
-		case "status":
-			return r.integer(&v.Status)
-		case "code":
-			return r.text((*string)(&v.Code))
-		case "detail":
-			return r.text(&v.Detail)
-		case "field":
-			return r.text(&v.Field)
-		case "holders":
-			return readAll(r, &v.Holders, r.holder)
-		case "more_holders":
-			return r.integer(&v.MoreHolders)
-		case "delay_remaining_ms":
-			return r.number(&v.DelayRemainingMS)
-		case "master":
-			return r.text(&v.Master)
-		case "directory":
-			return r.text(&v.Directory)
-		case "principal":
-			return r.text(&v.Principal)
-		case "permission":
-			return r.text(&v.Permission)
-		case "path":
-			return r.text(&v.Path)
-		case "command":
-			return r.text(&v.Command)
-		case "sequencer":
-			return r.text(&v.Sequencer)
-		case "quota":
-			return r.text(&v.Quota)
-		case "limit":
-			v.Limit = new(int64)
-			return r.number(v.Limit)
-		case "used":
-			v.Used = new(int64)
-			return r.number(v.Used)
-		case "operation":
-			v.Operation = new(int)
-			return r.integer(v.Operation)
-		case "oldest", "revision":
-			if v.Compacted == nil {
-				v.Compacted = new(lockapi.Compacted)
+		for range fields {
+			f := &fields[next%len(fields)]
+			next++
+			if string(name) == f.name {
+				return r.value(part(v, f.index))
 			}
-			if string(name) == "oldest" {
-				return r.token(&v.Oldest)
+		}
+		return false
+	})
+}
+
+// part returns a field of a struct, which may be a field of an embedded one.
+func part(v reflect.Value, index []int) reflect.Value {
+	for _, i := range index {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
 			}
-			return r.token(&v.Compacted.Revision)
-		case "current":
-			return r.current(&v.Current)
+			v = v.Elem()
 		}
+		v = v.Field(i)
+	}
+	return v
+}
+
+// value reads a field of any type that occurs in the answers.
+func (r *reader) value(v reflect.Value) bool {
+	switch to := v.Addr().Interface().(type) {
+	case *string:
+		return r.text(to)
+	case *lockapi.Mode:
+		return r.text((*string)(to))
+	case *lockapi.Code:
+		return r.text((*string)(to))
+	case *int:
+		return r.integer(to)
+	case *int64:
+		return r.number(to)
+	case *uint64:
+		return r.token(to)
+	case *bool:
+		return r.boolean(to)
+	case *time.Time:
+		return r.time(to)
+	case *[]byte:
+		return r.bytes(to)
+	case *map[string]string:
+		return r.texts(to)
+	case *[]lockapi.Holder:
+		return readAll(r, to)
+	case *[]lockapi.Waiter:
+		return readAll(r, to)
+	case *[]lockapi.GrantPart:
+		return readAll(r, to)
+	case **json.RawMessage:
+		return r.current(to)
+	}
+	if v.Kind() != reflect.Pointer {
 		return false
-	})
-}
-
-// current copies a file's JSON unchanged.
-func (r *reader) current(to **json.RawMessage) bool {
-	before, file := r.rest, lockapi.File{}
-	if *to != nil || !r.file(&file) {
-		return false
 	}
-	*to = new(json.RawMessage(bytes.Clone(before[:len(before)-len(r.rest)])))
-	return true
+	v.Set(reflect.New(v.Type().Elem()))
+	return r.value(v.Elem())
 }
 
-func (r *reader) file(v *lockapi.File) bool {
-	return r.object(func(name []byte) bool { return r.content(name, v) })
-}
-
-// content reads the named field of a file.
-func (r *reader) content(name []byte, v *lockapi.File) bool {
-	switch string(name) {
-	case "content":
-		v.Content = new(string)
-		return r.text(v.Content)
-	case "content_base64":
-		return r.bytes(&v.ContentBase64)
-	}
-	return r.stat(name, &v.FileStat)
-}
-
-// event reads the flat object of an event: fields of a file and of a lock may
-// have the same name.
-func (r *reader) event(v *lockapi.CellEvent) bool {
-	var kind, reason string
-	file, hold, master := new(lockapi.File), lockapi.EventHold{}, lockapi.EventMaster{}
-	ok := r.object(func(name []byte) bool {
-		switch string(name) {
-		case "type":
-			return r.text(&kind)
-		case "reason":
-			return r.text(&reason)
-		case "session_name":
-			return r.text(&hold.SessionName)
-		case "handle":
-			return r.text(&hold.Handle)
-		case "mode":
-			return r.text((*string)(&hold.Mode))
-		case "token":
-			return r.token(&hold.Token)
-		case "epoch":
-			return r.token(&master.Epoch)
-		case "master":
-			return r.text(&master.Master)
-		}
-		return r.content(name, file)
-	})
-	*v = lockapi.CellEvent{Revision: file.Revision, Type: lockapi.EventType(kind), Path: file.Path, Reason: reason}
-	switch v.Type.Subject() {
-	case lockapi.SubjectFile:
-		v.File = file
-	case lockapi.SubjectLock:
-		hold.Session = file.Session
-		v.Hold = new(hold)
-	case lockapi.SubjectMaster:
-		v.Master = new(master)
-	}
-	return ok
-}
-
-// stat reads the named field of a file's stat.
-func (r *reader) stat(name []byte, v *lockapi.FileStat) bool {
-	switch string(name) {
-	case "path":
-		return r.text(&v.Path)
-	case "revision":
-		return r.token(&v.Revision)
-	case "instance":
-		return r.token(&v.Instance)
-	case "generation":
-		return r.token(&v.Generation)
-	case "size":
-		return r.integer(&v.Size)
-	case "sha256":
-		return r.text(&v.SHA256)
-	case "session":
-		return r.text(&v.Session)
-	case "created_at":
-		return r.time(&v.CreatedAt)
-	case "principal":
-		return r.text(&v.Principal)
-	case "modified_at":
-		return r.time(&v.ModifiedAt)
-	}
-	return false
-}
-
-// readAll reads an array with a reader of its elements.
-func readAll[T any](r *reader, to *[]T, element func(*T) bool) bool {
+// readAll reads an array of structs.
+func readAll[T any](r *reader, to *[]T) bool {
 	if *to != nil { // a second value is refused
 		return false
 	}
 	*to = []T{}
 	return r.array(func() bool {
 		*to = append(*to, *new(T))
-		return element(&(*to)[len(*to)-1])
+		return r.structure(reflect.ValueOf(&(*to)[len(*to)-1]).Elem())
 	})
 }
 
-func (r *reader) holder(v *lockapi.Holder) bool {
-	return r.object(func(name []byte) bool {
-		switch string(name) {
-		case "session":
-			return r.text(&v.Session)
-		case "session_name":
-			return r.text(&v.SessionName)
-		case "session_meta":
-			return r.texts(&v.SessionMeta)
-		case "handle":
-			return r.text(&v.Handle)
-		case "mode":
-			return r.text((*string)(&v.Mode))
-		case "token":
-			return r.token(&v.Token)
-		case "granted_at":
-			return r.time(&v.GrantedAt)
-		case "lock_delay_ms":
-			return r.number(&v.LockDelayMS)
-		case "principal":
-			return r.text(&v.Principal)
-		}
+// current copies a file's JSON unchanged.
+func (r *reader) current(to **json.RawMessage) bool {
+	before := r.rest
+	if *to != nil || !r.structure(reflect.ValueOf(new(lockapi.File)).Elem()) {
 		return false
-	})
+	}
+	*to = new(json.RawMessage(bytes.Clone(before[:len(before)-len(r.rest)])))
+	return true
 }
 
-func (r *reader) waiter(v *lockapi.Waiter) bool {
-	return r.object(func(name []byte) bool {
-		switch string(name) {
-		case "session":
-			return r.text(&v.Session)
-		case "session_name":
-			return r.text(&v.SessionName)
-		case "session_meta":
-			return r.texts(&v.SessionMeta)
-		case "handle":
-			return r.text(&v.Handle)
-		case "mode":
-			return r.text((*string)(&v.Mode))
-		case "position":
-			return r.integer(&v.Position)
-		case "since":
-			return r.time(&v.Since)
-		case "waiting_ms":
-			return r.number(&v.WaitingMS)
-		case "priority":
-			return r.number(&v.Priority)
-		case "set":
-			return r.integer(&v.Set)
-		case "principal":
-			return r.text(&v.Principal)
-		}
-		return false
-	})
+// event reads the flat object of an event: fields of a file and of a lock may
+// have the same name.
+func (r *reader) event(v *lockapi.CellEvent) bool {
+	var all struct {
+		lockapi.File
+		lockapi.EventMaster
+		Type        string       `json:"type"`
+		Reason      string       `json:"reason"`
+		SessionName string       `json:"session_name"`
+		Handle      string       `json:"handle"`
+		Mode        lockapi.Mode `json:"mode"`
+		Token       uint64       `json:"token"`
+	}
+	ok := r.structure(reflect.ValueOf(&all).Elem())
+	*v = lockapi.CellEvent{Revision: all.Revision, Type: lockapi.EventType(all.Type), Path: all.Path, Reason: all.Reason}
+	switch v.Type.Subject() {
+	case lockapi.SubjectFile:
+		v.File = &all.File
+	case lockapi.SubjectLock:
+		v.Hold = &lockapi.EventHold{Session: all.Session, SessionName: all.SessionName, Handle: all.Handle, Mode: all.Mode, Token: all.Token}
+	case lockapi.SubjectMaster:
+		v.Master = &all.EventMaster
+	}
+	return ok
 }

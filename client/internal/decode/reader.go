@@ -136,11 +136,6 @@ func (r *reader) time(to *time.Time) bool {
 	return ok && to.UnmarshalJSON(quoted) == nil
 }
 
-func (r *reader) timeAt(to **time.Time) bool {
-	*to = new(time.Time)
-	return r.time(*to)
-}
-
 func (r *reader) boolean(to *bool) bool {
 	var ok bool
 	if r.rest, ok = bytes.CutPrefix(r.rest, []byte("true")); ok {
