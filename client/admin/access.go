@@ -34,15 +34,13 @@ func (a *Admin) Access() Access { return Access{a.c} }
 
 // WhoAmI returns the principal of this client, as the cell sees it. Every
 // caller may ask; ErrUnauthenticated means that the credential is bad.
-func (a Access) WhoAmI(ctx context.Context) (out lockapi.WhoAmI, err error) {
-	q := bridge.Call{Path: lockapi.RouteWhoAmI, Out: &out, Check: checking(func(out *lockapi.WhoAmI) string {
+func (a Access) WhoAmI(ctx context.Context) (lockapi.WhoAmI, error) {
+	return do(ctx, a.c, bridge.Call{Path: lockapi.RouteWhoAmI}, func(out *lockapi.WhoAmI) string {
 		if out.Principal == "" || out.How == "" {
 			return "no principal"
 		}
 		return ""
-	})}
-	err = a.c.Do(ctx, q)
-	return out, err
+	})
 }
 
 // Check returns what a principal may do at a path, and the path of the rule
@@ -59,14 +57,12 @@ func (a Access) Check(ctx context.Context, path, principal string) (out lockapi.
 		}
 		query.Set("principal", principal)
 	}
-	q := bridge.Call{Path: lockapi.RouteCheck, Query: query, Out: &out, Check: checking(func(out *lockapi.AccessCheck) string {
+	return do(ctx, a.c, bridge.Call{Path: lockapi.RouteCheck, Query: query}, func(out *lockapi.AccessCheck) string {
 		if out.Path != path || principal != "" && out.Principal != principal {
 			return fmt.Sprintf("what %q may do at %q", lockapi.Clip(out.Principal), lockapi.Clip(out.Path))
 		}
 		return ""
-	})}
-	err = a.c.Do(ctx, q)
-	return out, err
+	})
 }
 
 // Rules yields the rules with paths that begin with prefix, a plain string, in
@@ -77,18 +73,13 @@ func (a Access) Rules(ctx context.Context, prefix string) iter.Seq2[lockapi.Acce
 	if prefix != "" {
 		query.Set("prefix", prefix)
 	}
-	return bridge.Pages(query, func(q url.Values) ([]lockapi.AccessRule, string, error) {
-		var page lockapi.AccessRuleList
-		err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteRules, Query: q, Out: &page})
-		return page.Rules, page.Next, err
-	})
+	return list(ctx, a.c, bridge.Call{Path: lockapi.RouteRules, Query: query}, func(page *lockapi.AccessRuleList) ([]lockapi.AccessRule, string) { return page.Rules, page.Next })
 }
 
 // Rule reads the rule at a path, "/" for the root. ErrNotFound means that there
 // is no rule at it: the rule above it decides.
-func (a Access) Rule(ctx context.Context, path string) (out lockapi.AccessRule, err error) {
-	err = a.rule(ctx, http.MethodGet, path, nil, &out)
-	return out, err
+func (a Access) Rule(ctx context.Context, path string) (lockapi.AccessRule, error) {
+	return a.rule(ctx, http.MethodGet, path, nil)
 }
 
 // PutRule writes the whole rule of a path. A nil list is inherited from above,
@@ -98,8 +89,7 @@ func (a Access) PutRule(ctx context.Context, path string, lists lockapi.AccessLi
 	if err := lists.Validate(); err != nil {
 		return out, err
 	}
-	err = a.rule(ctx, http.MethodPut, path, lists, &out)
-	return out, err
+	return a.rule(ctx, http.MethodPut, path, lists)
 }
 
 // DeleteRule removes the rule at a path. It succeeds if there is no such rule.
@@ -120,17 +110,22 @@ func (a Access) DeleteRulesBelow(ctx context.Context, dir string) (deleted bool,
 			return false, err
 		}
 	}
-	var out lockapi.RulesDeleted
-	err = a.c.Do(ctx, bridge.Call{Method: http.MethodDelete, Path: lockapi.RouteRules, Query: url.Values{"prefix": {dir}}, NoRetry: true, Out: &out})
+	out, err := do[lockapi.RulesDeleted](ctx, a.c, bridge.Call{Method: http.MethodDelete, Path: lockapi.RouteRules, Query: url.Values{"prefix": {dir}}, NoRetry: true}, nil)
 	return out.Deleted, err
 }
 
 // rule makes a call that returns a rule.
-func (a Access) rule(ctx context.Context, method, path string, body any, out *lockapi.AccessRule) error {
-	if err := lockapi.ValidateRulePath(path); err != nil {
-		return err
+func (a Access) rule(ctx context.Context, method, path string, body any) (lockapi.AccessRule, error) {
+	return whole(ctx, a.c, method, lockapi.RouteRules+path, body, lockapi.ValidateRulePath(path), func(out *lockapi.AccessRule) string { return mismatch("the rule at", out.Path, path) })
+}
+
+// whole makes a call that reads or writes an object whole, unless its name is
+// invalid.
+func whole[T any](ctx context.Context, c bridge.Client, method, path string, body any, invalid error, wrong func(*T) string) (out T, err error) {
+	if invalid != nil {
+		return out, invalid
 	}
-	return a.c.Do(ctx, bridge.Call{Method: method, Path: lockapi.RouteRules + path, Body: body, NoRetry: method != http.MethodGet, Out: out, Check: checking(func(out *lockapi.AccessRule) string { return mismatch("the rule at", out.Path, path) })})
+	return do(ctx, c, bridge.Call{Method: method, Path: path, Body: body, NoRetry: method != http.MethodGet}, wrong)
 }
 
 // drop makes a call that deletes something.
@@ -140,10 +135,10 @@ func (a Access) drop(ctx context.Context, path string, once bool) error {
 
 // Groups reads all groups, in the order of their names.
 func (a Access) Groups(ctx context.Context) (all []lockapi.Group, err error) {
-	query := url.Values{}
+	query := url.Values{} // this list has no limit
 	for {
-		var page lockapi.GroupList
-		if err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteGroups, Query: query, Out: &page}); err != nil {
+		page, err := do[lockapi.GroupList](ctx, a.c, bridge.Call{Path: lockapi.RouteGroups, Query: query}, nil)
+		if err != nil {
 			return nil, err
 		}
 		if all = append(all, page.Groups...); page.Next == "" {
@@ -155,9 +150,8 @@ func (a Access) Groups(ctx context.Context) (all []lockapi.Group, err error) {
 
 // Group reads a group by its name without "group:". The error may be
 // ErrNotFound.
-func (a Access) Group(ctx context.Context, name string) (out lockapi.Group, err error) {
-	err = a.group(ctx, http.MethodGet, name, nil, &out)
-	return out, err
+func (a Access) Group(ctx context.Context, name string) (lockapi.Group, error) {
+	return a.group(ctx, http.MethodGet, name, nil)
 }
 
 // PutGroup creates a group or replaces its members: user:NAME and group:NAME. A
@@ -167,8 +161,7 @@ func (a Access) PutGroup(ctx context.Context, name string, members []string) (ou
 	if err := g.Validate(); err != nil {
 		return out, err
 	}
-	err = a.group(ctx, http.MethodPut, name, g, &out)
-	return out, err
+	return a.group(ctx, http.MethodPut, name, g)
 }
 
 // DeleteGroup removes a group: rules that name it grant no right through it. It
@@ -181,28 +174,20 @@ func (a Access) DeleteGroup(ctx context.Context, name string) error {
 }
 
 // group makes a call that returns a group.
-func (a Access) group(ctx context.Context, method, name string, body any, out *lockapi.Group) error {
-	if err := lockapi.ValidateGroup(name); err != nil {
-		return err
-	}
-	return a.c.Do(ctx, bridge.Call{Method: method, Path: lockapi.RouteGroups + "/" + name, Body: body, NoRetry: method != http.MethodGet, Out: out, Check: checking(func(out *lockapi.Group) string { return mismatch("the group", out.Name, name) })})
+func (a Access) group(ctx context.Context, method, name string, body any) (lockapi.Group, error) {
+	return whole(ctx, a.c, method, lockapi.RouteGroups+"/"+name, body, lockapi.ValidateGroup(name), func(out *lockapi.Group) string { return mismatch("the group", out.Name, name) })
 }
 
 // Quotas yields the quotas of principals and groups, in bytewise order. It pages
 // as ListLocks does.
 func (a Access) Quotas(ctx context.Context) iter.Seq2[lockapi.Quota, error] {
-	return bridge.Pages(url.Values{}, func(q url.Values) ([]lockapi.Quota, string, error) {
-		var page lockapi.QuotaList
-		err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteQuotas, Query: q, Out: &page})
-		return page.Quotas, page.Next, err
-	})
+	return list(ctx, a.c, bridge.Call{Path: lockapi.RouteQuotas}, func(page *lockapi.QuotaList) ([]lockapi.Quota, string) { return page.Quotas, page.Next })
 }
 
 // Quota reads the quota of user:NAME, group:NAME, * or anonymous. ErrNotFound
 // means that it has none of its own.
-func (a Access) Quota(ctx context.Context, of string) (out lockapi.Quota, err error) {
-	err = a.quota(ctx, http.MethodGet, of, nil, &out)
-	return out, err
+func (a Access) Quota(ctx context.Context, of string) (lockapi.Quota, error) {
+	return a.quota(ctx, http.MethodGet, of, nil)
 }
 
 // PutQuota replaces the quota of user:NAME, group:NAME, * or anonymous, with all
@@ -211,8 +196,7 @@ func (a Access) PutQuota(ctx context.Context, of string, limits lockapi.QuotaLim
 	if err := limits.Validate(); err != nil {
 		return out, err
 	}
-	err = a.quota(ctx, http.MethodPut, of, limits, &out)
-	return out, err
+	return a.quota(ctx, http.MethodPut, of, limits)
 }
 
 // DeleteQuota removes a quota. It succeeds if there is no such quota.
@@ -224,17 +208,13 @@ func (a Access) DeleteQuota(ctx context.Context, of string) error {
 }
 
 // quota makes a call that returns a quota.
-func (a Access) quota(ctx context.Context, method, of string, body any, out *lockapi.Quota) error {
-	if err := lockapi.ValidateQuotaOf(of); err != nil {
-		return err
-	}
-	return a.c.Do(ctx, bridge.Call{Method: method, Path: lockapi.RouteQuotas + "/" + of, Body: body, NoRetry: method != http.MethodGet, Out: out, Check: checking(func(out *lockapi.Quota) string { return mismatch("the quota of", out.Principal, of) })})
+func (a Access) quota(ctx context.Context, method, of string, body any) (lockapi.Quota, error) {
+	return whole(ctx, a.c, method, lockapi.RouteQuotas+"/"+of, body, lockapi.ValidateQuotaOf(of), func(out *lockapi.Quota) string { return mismatch("the quota of", out.Principal, of) })
 }
 
 // Cell reads the lists of the cell's observers and operators.
-func (a Access) Cell(ctx context.Context) (out lockapi.CellAccess, err error) {
-	err = a.c.Do(ctx, bridge.Call{Path: lockapi.RouteCellAccess, Out: &out})
-	return out, err
+func (a Access) Cell(ctx context.Context) (lockapi.CellAccess, error) {
+	return do[lockapi.CellAccess](ctx, a.c, bridge.Call{Path: lockapi.RouteCellAccess}, nil)
 }
 
 // PutCell replaces both lists, of the cell's observers and operators. user:root
@@ -243,8 +223,7 @@ func (a Access) PutCell(ctx context.Context, lists lockapi.CellAccess) (out lock
 	if err := lists.Validate(); err != nil {
 		return out, err
 	}
-	err = a.c.Do(ctx, bridge.Call{Method: http.MethodPut, Path: lockapi.RouteCellAccess, Body: lists, NoRetry: true, Out: &out})
-	return out, err
+	return do[lockapi.CellAccess](ctx, a.c, bridge.Call{Method: http.MethodPut, Path: lockapi.RouteCellAccess, Body: lists, NoRetry: true}, nil)
 }
 
 // NewSecret makes the secret of a token, of 256 random bits, and its SHA-256
@@ -282,30 +261,23 @@ func (a Access) Enable(ctx context.Context, req lockapi.EnableRequest) (lockapi.
 }
 
 // token makes a call that creates a token.
-func (a Access) token(ctx context.Context, path string, body any, principal string, secret bool) (out lockapi.Token, err error) {
-	err = a.c.Do(ctx, bridge.Call{
-		Method: http.MethodPost, Path: path, Body: body, Out: &out, NoRetry: true, Status: http.StatusCreated,
-		Check: checking(func(out *lockapi.Token) string {
-			switch {
-			case !bridge.IsID(out.ID) || out.Principal != principal:
-				return fmt.Sprintf("the token %q of %q", lockapi.Clip(out.ID), lockapi.Clip(out.Principal))
-			case secret && !strings.HasPrefix(out.Secret, lockapi.SecretPrefix):
-				return "a token without its secret"
-			}
-			return ""
-		}),
+func (a Access) token(ctx context.Context, path string, body any, principal string, secret bool) (lockapi.Token, error) {
+	q := bridge.Call{Method: http.MethodPost, Path: path, Body: body, NoRetry: true, Status: http.StatusCreated}
+	return do(ctx, a.c, q, func(out *lockapi.Token) string {
+		switch {
+		case !bridge.IsID(out.ID) || out.Principal != principal:
+			return fmt.Sprintf("the token %q of %q", lockapi.Clip(out.ID), lockapi.Clip(out.Principal))
+		case secret && !strings.HasPrefix(out.Secret, lockapi.SecretPrefix):
+			return "a token without its secret"
+		}
+		return ""
 	})
-	return out, err
 }
 
 // Tokens yields the tokens, without their secrets, in the order of their ids. It
 // pages as ListLocks does.
 func (a Access) Tokens(ctx context.Context) iter.Seq2[lockapi.Token, error] {
-	return bridge.Pages(url.Values{}, func(q url.Values) ([]lockapi.Token, string, error) {
-		var page lockapi.TokenList
-		err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteTokens, Query: q, Out: &page})
-		return page.Tokens, page.Next, err
-	})
+	return list(ctx, a.c, bridge.Call{Path: lockapi.RouteTokens}, func(page *lockapi.TokenList) ([]lockapi.Token, string) { return page.Tokens, page.Next })
 }
 
 // RevokeToken ends a token at once. It succeeds if there is no token with that

@@ -14,7 +14,9 @@ package admin
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/stoutlock/stout/client"
@@ -107,18 +109,14 @@ func (a *Admin) URLs(ctx context.Context) ([]string, error) { return a.c.URLs(ct
 // replica if to is empty. ErrConflict means that the replica is not healthy, or
 // that there is no other voter; then nothing has changed. Transfer is sent
 // once: if it returns ErrOutcomeUnknown, Cell shows the present master.
-func (a *Admin) Transfer(ctx context.Context, to string) (out lockapi.Transferred, err error) {
-	err = a.c.Do(ctx, bridge.Call{
-		Method: http.MethodPost, Path: lockapi.RouteTransfer, Out: &out, NoRetry: true,
-		Body: lockapi.TransferRequest{To: to}, Late: transferTime,
-		Check: checking(func(out *lockapi.Transferred) string {
-			if out.Master == "" || to != "" && out.Master != to {
-				return fmt.Sprintf("that %q is master", lockapi.Clip(out.Master))
-			}
-			return ""
-		}),
+func (a *Admin) Transfer(ctx context.Context, to string) (lockapi.Transferred, error) {
+	q := bridge.Call{Method: http.MethodPost, Path: lockapi.RouteTransfer, NoRetry: true, Body: lockapi.TransferRequest{To: to}, Late: transferTime}
+	return do(ctx, a.c, q, func(out *lockapi.Transferred) string {
+		if out.Master == "" || to != "" && out.Master != to {
+			return fmt.Sprintf("that %q is master", lockapi.Clip(out.Master))
+		}
+		return ""
 	})
-	return out, err
 }
 
 // transferTime bounds the answer to a transfer: the new master first catches
@@ -128,9 +126,30 @@ const transferTime = 30 * time.Second
 // isStale reports whether a read may be stale.
 func isStale(opts []client.ReadOption) bool { return bridge.MakeReadOptions(opts).Stale }
 
-// checking makes the check of a call from a check of its answer.
-func checking[T any](wrong func(*T) string) func(any) string {
-	return func(out any) string { return wrong(out.(*T)) }
+// do makes a call that returns a T. wrong describes what is wrong with the
+// answer; it may be nil.
+func do[T any](ctx context.Context, c bridge.Client, q bridge.Call, wrong func(*T) string) (out T, err error) {
+	q.Out = &out
+	if wrong != nil {
+		q.Check = func(out any) string { return wrong(out.(*T)) }
+	}
+	err = c.Do(ctx, q)
+	return out, err
+}
+
+// list yields the items of a list, page by page. items returns a page's items
+// and the start of the next page.
+func list[P, T any](ctx context.Context, c bridge.Client, q bridge.Call, items func(*P) ([]T, string)) iter.Seq2[T, error] {
+	query := q.Query
+	if query == nil {
+		query = url.Values{}
+	}
+	return bridge.Pages(query, func(next url.Values) ([]T, string, error) {
+		q.Query = next
+		page, err := do[P](ctx, c, q, nil)
+		some, after := items(&page)
+		return some, after, err
+	})
 }
 
 // isGone is Settles for deletions: the object is gone, whichever attempt

@@ -12,9 +12,8 @@ import (
 )
 
 // Members reads the members of the cell.
-func (a *Admin) Members(ctx context.Context, opts ...client.ReadOption) (out lockapi.Members, err error) {
-	err = a.c.Do(ctx, bridge.Call{Path: lockapi.RouteMembers, Out: &out, Stale: isStale(opts)})
-	return out, err
+func (a *Admin) Members(ctx context.Context, opts ...client.ReadOption) (lockapi.Members, error) {
+	return do[lockapi.Members](ctx, a.c, bridge.Call{Path: lockapi.RouteMembers, Stale: isStale(opts)}, nil)
 }
 
 // ReplaceMember replaces the data directory of the member with the given id. It
@@ -104,12 +103,11 @@ func (a *Admin) SetMember(ctx context.Context, id string, req lockapi.SetMemberR
 	if err := memberPath(id); err != nil {
 		return out, err
 	}
-	q := bridge.Call{Method: http.MethodPatch, Path: lockapi.RouteMembers + "/" + id, Body: req, Exclusive: true, Out: &out}
+	q := bridge.Call{Method: http.MethodPatch, Path: lockapi.RouteMembers + "/" + id, Body: req, Exclusive: true}
 	if req.Force {
 		q.Query = url.Values{"force": {"true"}}
 	}
-	err = a.c.Do(ctx, q)
-	return out, err
+	return do[lockapi.Member](ctx, a.c, q, nil)
 }
 
 // RemoveMember removes a member from the cell. A master that is to be removed

@@ -17,11 +17,7 @@ import (
 // ListSessions yields the sessions of the cell in the order of their ids, with
 // their holds and waits. It pages as Client.ListLocks does.
 func (a *Admin) ListSessions(ctx context.Context, opts ...client.ReadOption) iter.Seq2[lockapi.SessionState, error] {
-	return bridge.Pages(url.Values{}, func(q url.Values) ([]lockapi.SessionState, string, error) {
-		var page lockapi.SessionList
-		err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteSessions, Query: q, Out: &page, Stale: isStale(opts)})
-		return page.Sessions, page.Next, err
-	})
+	return list(ctx, a.c, bridge.Call{Path: lockapi.RouteSessions, Stale: isStale(opts)}, func(page *lockapi.SessionList) ([]lockapi.SessionState, string) { return page.Sessions, page.Next })
 }
 
 // ReadSession reads a session with its holds and waits.
@@ -30,8 +26,7 @@ func (a *Admin) ReadSession(ctx context.Context, id string, opts ...client.ReadO
 	if err != nil {
 		return out, err
 	}
-	err = a.c.Do(ctx, bridge.Call{Path: path, Out: &out, Stale: isStale(opts), Check: checking(func(out *lockapi.SessionState) string { return mismatch("the state of session", out.ID, id) })})
-	return out, err
+	return do(ctx, a.c, bridge.Call{Path: path, Stale: isStale(opts)}, func(out *lockapi.SessionState) string { return mismatch("the state of session", out.ID, id) })
 }
 
 // KillSession ends any session at once. Its locks are free without lock-delay,
@@ -71,8 +66,7 @@ func (a *Admin) Release(ctx context.Context, path, session, handle string, token
 	if token != 0 {
 		query.Set("token", strconv.FormatUint(token, 10))
 	}
-	var out lockapi.Released
-	err := a.c.Do(ctx, bridge.Call{Method: http.MethodDelete, Path: lockapi.RouteLocks + path, Query: query, Out: &out, Settles: isGone})
+	out, err := do[lockapi.Released](ctx, a.c, bridge.Call{Method: http.MethodDelete, Path: lockapi.RouteLocks + path, Query: query, Settles: isGone}, nil)
 	return out.Released, err
 }
 
@@ -89,8 +83,7 @@ func (a *Admin) History(ctx context.Context, path string, limit int) (out lockap
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
-	err = a.c.Do(ctx, bridge.Call{Path: lockapi.RouteHistory, Query: query, Out: &out, Check: checking(func(out *lockapi.History) string { return wrongHistory(out, path) })})
-	return out, err
+	return do(ctx, a.c, bridge.Call{Path: lockapi.RouteHistory, Query: query}, func(out *lockapi.History) string { return wrongHistory(out, path) })
 }
 
 // wrongHistory describes what is wrong with the history of a path, or returns
@@ -115,12 +108,11 @@ func wrongHistory(h *lockapi.History, path string) string {
 // may read all paths of the cycle. A deadlock lasts until one session gives up
 // or is ended.
 func (a *Admin) Deadlocks(ctx context.Context, opts ...client.ReadOption) ([]lockapi.Deadlock, error) {
-	var out lockapi.Deadlocks
-	err := a.c.Do(ctx, bridge.Call{Path: lockapi.RouteDeadlocks, Stale: isStale(opts), Out: &out, Check: checking(func(out *lockapi.Deadlocks) string {
+	out, err := do(ctx, a.c, bridge.Call{Path: lockapi.RouteDeadlocks, Stale: isStale(opts)}, func(out *lockapi.Deadlocks) string {
 		if slices.ContainsFunc(out.Deadlocks, func(d lockapi.Deadlock) bool { return len(d.Links) == 0 }) {
 			return "an empty deadlock cycle"
 		}
 		return ""
-	})})
+	})
 	return out.Deadlocks, err
 }
