@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -59,15 +57,8 @@ func TestWhoCalls(t *testing.T) {
 	first, second := jwttest.New(), jwttest.New()
 	flags := jwtFlags(t, first)
 	keys := flags[len(flags)-1]
-	ctx, stop := context.WithCancel(t.Context())
-	var log lines
-	ended := make(chan struct{})
 	port := freePort(t)
-	go func() {
-		defer close(ended)
-		run(ctx, append(append(tlsFlags(dir), flags...), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-format", "json"), io.Discard, &log)
-	}()
-	defer func() { stop(); <-ended }()
+	log, _ := serving(t, append(append(tlsFlags(dir), flags...), devFlags("127.0.0.1:"+port, "--log-format", "json")...)...)
 	who := func(token string, shown ...tls.Certificate) string {
 		config := trust.Clone()
 		config.Certificates = shown
@@ -94,7 +85,7 @@ func TestWhoCalls(t *testing.T) {
 		got := ""
 		for deadline := time.Now().Add(time.Minute); got != want; got = who(token, shown...) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%s, want %s; %s", got, want, &log)
+				t.Fatalf("%s, want %s; %s", got, want, log)
 			}
 			<-time.After(5 * time.Millisecond)
 		}
@@ -109,7 +100,7 @@ func TestWhoCalls(t *testing.T) {
 	}
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "the previous keys remain in force"); {
 		if time.Now().After(deadline) {
-			t.Fatalf("a broken file is not logged: %s", &log)
+			t.Fatalf("a broken file is not logged: %s", log)
 		}
 		<-time.After(5 * time.Millisecond)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"maps"
 	"os"
@@ -20,15 +19,9 @@ import (
 // metricsPage returns the metrics of a cell of one replica that has a master.
 func metricsPage(t *testing.T) string {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
 	port := freePort(t)
 	dir, https := newCerts(t)
-	go func() {
-		defer close(ended)
-		invokeWith(ctx, append(append(tlsFlags(dir), jwtFlags(t, jwttest.New())...), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error", "--audit-log", filepath.Join(dir, "audit.log"))...)
-	}()
-	t.Cleanup(func() { stop(); <-ended })
+	serving(t, append(append(tlsFlags(dir), jwtFlags(t, jwttest.New())...), devFlags("127.0.0.1:"+port, "--log-level", "error", "--audit-log", filepath.Join(dir, "audit.log"))...)...)
 	page, again := "", time.NewTicker(10*time.Millisecond)
 	defer again.Stop()
 	for timeout := time.After(time.Minute); !strings.Contains(page, "\nstout_is_master 1\n") || !strings.Contains(page, "\nstout_quota_used{"); {

@@ -51,13 +51,10 @@ func TestRecover(t *testing.T) {
 	top := t.TempDir()
 	old, into := filepath.Join(top, "old"), filepath.Join(top, "new")
 	settings := []string{"--cell", "prod", "--id", "r1", "--api-listen", api, "--raft-listen", raft, "--replica", "r1=" + raft + ",http://" + api, "--data-dir", old}
-	ctx, stop := context.WithCancel(t.Context())
-	var log lines
-	code := make(chan int)
-	go func() { code <- run(ctx, settings, &log, &log) }()
+	log, stop := serving(t, settings...)
 	wrote := false
 	for deadline := time.Now().Add(time.Minute); !wrote && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+api+lockapi.RouteFiles+"/kept", strings.NewReader("x"))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+api+lockapi.RouteFiles+"/kept", strings.NewReader("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,9 +68,8 @@ func TestRecover(t *testing.T) {
 	if code, said := invokeOn(t, "yes\n", recover...); code != exitStart || !strings.Contains(said, "in use") {
 		t.Errorf("beside a running replica: %d: %s", code, said)
 	}
-	stop()
-	if got := <-code; got != exitOK || !wrote {
-		t.Fatalf("exit code %d, wrote %v: %s", got, wrote, log.String())
+	if got := stop(); got != exitOK || !wrote {
+		t.Fatalf("exit code %d, wrote %v: %s", got, wrote, log)
 	}
 	for _, inside := range []string{old, filepath.Join(old, "new"), top} {
 		if code, said := invokeOn(t, "yes\n", append(recover, "--into", inside)...); code != exitStart || !strings.Contains(said, "one contains the other") {
@@ -161,8 +157,7 @@ func TestRecover(t *testing.T) {
 	}
 	// The new directory belongs to a member of another cell, which serves after a
 	// minute.
-	ctx, stop = context.WithCancel(t.Context())
-	go func() { code <- run(ctx, append(settings, "--data-dir", into), &log, &log) }()
+	log, stop = serving(t, append(settings, "--data-dir", into)...)
 	stale := 0
 	for deadline := time.Now().Add(time.Minute); stale != http.StatusOK && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if resp, err := http.Get("http://" + api + lockapi.RouteFiles + "/kept?consistency=stale"); err == nil {
@@ -170,8 +165,7 @@ func TestRecover(t *testing.T) {
 			stale = resp.StatusCode
 		}
 	}
-	stop()
-	if got := <-code; got != exitOK || stale != http.StatusOK {
-		t.Errorf("exit code %d, status %d: %s", got, stale, log.String())
+	if got := stop(); got != exitOK || stale != http.StatusOK {
+		t.Errorf("exit code %d, status %d: %s", got, stale, log)
 	}
 }

@@ -27,16 +27,10 @@ import (
 func backupOfDev(t *testing.T) []byte {
 	t.Helper()
 	api := "127.0.0.1:" + freePort(t)
-	ctx, stop := context.WithCancel(t.Context())
-	var log lines
-	code := make(chan int)
-	go func() {
-		code <- run(ctx, []string{"--dev", "--api-listen", api, "--raft-listen", "127.0.0.1:0"}, &log, &log)
-	}()
+	log, stop := serving(t, devFlags(api)...)
 	defer func() {
-		stop()
-		if got := <-code; got != exitOK {
-			t.Errorf("exit code %d: %s", got, log.String())
+		if got := stop(); got != exitOK {
+			t.Errorf("exit code %d: %s", got, log)
 		}
 	}()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -50,7 +44,7 @@ func backupOfDev(t *testing.T) []byte {
 			return raw
 		}
 	}
-	t.Fatalf("no backup: %s", log.String())
+	t.Fatalf("no backup: %s", log)
 	return nil
 }
 

@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stoutlock/stout/internal/buildinfo"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // invoke calls run with a canceled context, so that a replica started by mistake
@@ -19,13 +21,26 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	return invokeWith(ctx, args...)
-}
-
-func invokeWith(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(ctx, args, &out, &errs)
 	return code, out.String(), errs.String()
+}
+
+// serving runs stoutd until the end of the test. stop ends it earlier, and returns
+// its exit code.
+func serving(t *testing.T, args ...string) (log *testrun.Log, stop func() int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	log = new(testrun.Log)
+	code := make(chan int, 1)
+	go func() { code <- run(ctx, args, log, log) }()
+	stop = sync.OnceValue(func() int { cancel(); return <-code })
+	t.Cleanup(func() { stop() })
+	return log, stop
+}
+
+// devFlags returns the flags of a cell to try things out.
+func devFlags(api string, more ...string) []string {
+	return append([]string{"--dev", "--api-listen", api, "--raft-listen", "127.0.0.1:0"}, more...)
 }
 
 // replicaFlags returns the flags of a cell of one replica.

@@ -80,7 +80,7 @@ func TestDevSaysWhatToTry(t *testing.T) {
 	read, write := io.Pipe()
 	code := make(chan int)
 	go func() {
-		code <- run(ctx, []string{"--dev", "--api-listen", "127.0.0.1:0", "--raft-listen", "127.0.0.1:0", "--log-level", "error"}, write, io.Discard)
+		code <- run(ctx, devFlags("127.0.0.1:0", "--log-level", "error"), write, io.Discard)
 		_ = write.Close()
 	}()
 	text := make([]byte, 4096)

@@ -82,14 +82,8 @@ func TestSupervised(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", fmt.Sprint(time.Minute.Microseconds()/60))
 	t.Setenv("WATCHDOG_PID", "")
 
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	api := "127.0.0.1:" + freePort(t)
-	code := make(chan int, 1)
-	var log lines
-	go func() {
-		code <- run(ctx, []string{"--dev", "--api-listen", api, "--raft-listen", "127.0.0.1:0"}, io.Discard, &log)
-	}()
+	log, stop := serving(t, devFlags(api)...)
 	next := func(prefix string) {
 		t.Helper()
 		var others []string
@@ -120,9 +114,9 @@ func TestSupervised(t *testing.T) {
 	for !strings.Contains(log.String(), "SIGHUP ignored") {
 		next("WATCHDOG=1")
 	}
-	cancel()
+	code := stop()
 	next("STOPPING=1")
-	if got := <-code; got != exitOK {
-		t.Errorf("exit code %d", got)
+	if code != exitOK {
+		t.Errorf("exit code %d", code)
 	}
 }

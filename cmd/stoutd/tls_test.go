@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net/http"
@@ -88,14 +87,8 @@ func TestClientAuth(t *testing.T) {
 	}
 	for policy, want := range map[string]string{"none": "yes yes yes", "optional": "yes yes no", "required": "no yes no"} {
 		t.Run(policy, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			ended := make(chan struct{})
 			port := freePort(t)
-			go func() {
-				defer close(ended)
-				invokeWith(ctx, append(tlsFlags(dir), "--dev", "--api-listen", "127.0.0.1:"+port, "--raft-listen", "127.0.0.1:0", "--log-level", "error", "--api-client-auth", policy)...)
-			}()
-			defer func() { stop(); <-ended }()
+			serving(t, append(tlsFlags(dir), devFlags("127.0.0.1:"+port, "--log-level", "error", "--api-client-auth", policy)...)...)
 			get := func(certificates ...tls.Certificate) error {
 				config := trust.Clone()
 				// Show the certificate even if the server names other CAs.
