@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,7 +28,8 @@ func AskReplica(ctx context.Context, way http.RoundTripper, id string) (lockapi.
 	return got, err
 }
 
-// Ask reads a short answer of another replica and returns the headers.
+// Ask reads a short answer of another replica, which nil drops, and returns the
+// headers.
 func Ask(ctx context.Context, way http.RoundTripper, id, route string, into any) (http.Header, error) {
 	url, err := URL(id, route, "")
 	if err != nil {
@@ -45,6 +47,11 @@ func Ask(ctx context.Context, way http.RoundTripper, id, route string, into any)
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("replica %s answered %s", id, resp.Status)
 	}
+	body := http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)
+	if into == nil {
+		_, err = io.Copy(io.Discard, body)
+		return resp.Header, err
+	}
 	// Unknown fields are ignored: a newer replica may send them.
-	return resp.Header, json.NewDecoder(http.MaxBytesReader(nil, resp.Body, maxReplicaBytes)).Decode(into)
+	return resp.Header, json.NewDecoder(body).Decode(into)
 }

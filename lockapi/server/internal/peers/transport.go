@@ -3,8 +3,6 @@ package peers
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -171,7 +169,7 @@ func (p *Transport) open(id string, to *peer) {
 	defer cancel()
 	conn, err := p.transport.NewClientConn(ctx, "http", net.JoinHostPort(id, "80"))
 	if err == nil {
-		err = greet(ctx, conn, id)
+		_, err = Ask(ctx, conn, id, lockapi.RouteLive, nil)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,23 +184,6 @@ func (p *Transport) open(id string, to *peer) {
 		return
 	}
 	to.conn = conn
-}
-
-func greet(ctx context.Context, conn *http.ClientConn, id string) error {
-	u, err := URL(id, lockapi.RouteLive, "")
-	if err != nil {
-		return err
-	}
-	resp, err := conn.RoundTrip((&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}).WithContext(ctx))
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxReplicaBytes))
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("replica %s answered %s", id, resp.Status)
-	}
-	return nil
 }
 
 // Close closes all connections and cuts off the calls under way.
