@@ -97,11 +97,11 @@ func (r *reader) value(v reflect.Value) bool {
 	case *lockapi.Code:
 		return r.text((*string)(to))
 	case *int:
-		return r.integer(to)
+		return number(r, to)
 	case *int64:
-		return r.number(to)
+		return number(r, to)
 	case *uint64:
-		return r.token(to)
+		return number(r, to)
 	case *bool:
 		return r.boolean(to)
 	case *time.Time:

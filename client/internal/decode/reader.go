@@ -84,7 +84,7 @@ func (r *reader) text(to *string) bool {
 	text := quoted[1 : len(quoted)-1]
 	escaped := false
 	for i, c := range text {
-		if c < ' ' || c > '~' || c == '\\' && !quotes(text[i:]) {
+		if c < ' ' || c > '~' || c == '\\' && !bytes.HasPrefix(text[i:], []byte(`\"`)) {
 			return json.Unmarshal(quoted, to) == nil
 		}
 		escaped = escaped || c == '\\'
@@ -128,9 +128,6 @@ func (r *reader) texts(to *map[string]string) bool {
 	}
 }
 
-// quotes reports whether an escape is a quotation mark's.
-func quotes(escape []byte) bool { return len(escape) > 1 && escape[1] == '"' }
-
 func (r *reader) time(to *time.Time) bool {
 	quoted, ok := r.quoted()
 	return ok && to.UnmarshalJSON(quoted) == nil
@@ -148,7 +145,7 @@ func (r *reader) boolean(to *bool) bool {
 }
 
 // number reads a whole number that is not negative and fits in 18 digits.
-func (r *reader) number(to *int64) bool {
+func number[N int | int64 | uint64](r *reader, to *N) bool {
 	const most = len("999999999999999999")
 	n, i := int64(0), 0
 	for i < len(r.rest) && r.rest[i] >= '0' && r.rest[i] <= '9' && i <= most {
@@ -158,20 +155,6 @@ func (r *reader) number(to *int64) bool {
 	if i == 0 || i > most || r.rest[0] == '0' && i > 1 {
 		return false
 	}
-	*to, r.rest = n, r.rest[i:]
-	return true
-}
-
-func (r *reader) integer(to *int) bool {
-	var n int64
-	ok := r.number(&n)
-	*to = int(n)
-	return ok && int64(*to) == n
-}
-
-func (r *reader) token(to *uint64) bool {
-	var n int64
-	ok := r.number(&n)
-	*to = uint64(n)
-	return ok
+	*to, r.rest = N(n), r.rest[i:]
+	return int64(*to) == n // an int may have 32 bits
 }

@@ -162,7 +162,10 @@ func (c *conn) receive(method string, w *firstByteWait, buf *bytes.Buffer, most 
 			break
 		}
 		if !w.goOn(err) {
-			return a, false, noEOF(err)
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return a, false, err
 		}
 	}
 	there, _ := c.in.Peek(c.in.Buffered())
@@ -197,13 +200,6 @@ func (c *conn) receivePlain(p plain, buf *bytes.Buffer) (Answer, error) {
 	}
 	whole := buf.Bytes()[start:]
 	return Answer{p.status, Header(whole[p.fields : p.size-len(lineEnd)]), whole[p.size:], false}, nil
-}
-
-func noEOF(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // head reads the status and headers of the final answer, and skips interim
