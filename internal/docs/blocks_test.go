@@ -28,9 +28,7 @@ func TestBlocksAreRun(t *testing.T) {
 	total := 0
 	for _, p := range pages(t) {
 		blocks, err := parse(p.name, p.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, b := range blocks {
 			if b.Lang != "sh" && !b.Marked {
 				continue

@@ -17,9 +17,7 @@ func TestCounterpartsAreRun(t *testing.T) {
 		}
 		checked++
 		blocks, err := parse(p.name, p.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var shell, source string
 		for _, b := range blocks {
 			switch {

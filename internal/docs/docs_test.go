@@ -19,21 +19,24 @@ type page struct {
 	text string
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // read returns a file of the repository.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
 }
 
 // glob returns the files of the repository that match a pattern.
@@ -56,18 +59,14 @@ func sources(t *testing.T, visit func(name string), tops ...string) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
 func pages(t *testing.T) []page {
 	t.Helper()
 	names, err := Pages(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []page
 	for _, name := range names {
 		all = append(all, page{name, read(t, name)})
@@ -198,9 +197,7 @@ func tests(t *testing.T) map[string][]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return there
 }
 

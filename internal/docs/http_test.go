@@ -20,9 +20,7 @@ const httpPage = "docs/http.md"
 // TestHTTPPage: docs/http.md is the OpenAPI document as a page. -update writes it.
 func TestHTTPPage(t *testing.T) {
 	var spec yaml.MapSlice
-	if err := yaml.UnmarshalWithOptions(lockapi.OpenAPI(), &spec, yaml.UseOrderedMap()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalWithOptions(lockapi.OpenAPI(), &spec, yaml.UseOrderedMap()))
 	page := newReference(spec).page()
 	if *update {
 		write(t, httpPage, page)

@@ -46,9 +46,7 @@ func promiseTable(t *testing.T) string {
 	t.Helper()
 	text := read(t, "docs/guarantees.md")
 	race, err := exec.Command(filepath.Join(root, ".ci/packages"), "race").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raced, processes := strings.Fields(string(race)), processTests(t)
 	all := promise.FindAllStringSubmatchIndex(text, -1)
 	var b strings.Builder

@@ -110,9 +110,7 @@ func productWords(t *testing.T) map[string]string {
 			words[word] = name
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, read(t, name), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			for _, id := range declared(n) {
 				if id.IsExported() {

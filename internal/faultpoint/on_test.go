@@ -15,12 +15,8 @@ import (
 // order replaces the file of orders.
 func order(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name+".new", []byte(text), 0o600))
+	must(t, os.Rename(name+".new", name))
 }
 
 func TestOrders(t *testing.T) {
@@ -56,9 +52,7 @@ func TestWaitsEndWithTheirOrder(t *testing.T) {
 	for _, point := range []string{DiskSync, StoreCommit} {
 		go func() { done <- Err(point) }()
 	}
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(name))
 	for range 2 {
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -80,9 +74,7 @@ func TestSignals(t *testing.T) {
 		order(t, name, Apply+" "+action+" 1\n")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSignals$")
 		cmd.Env = append(os.Environ(), child+"=1", Variable+"="+name)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		if action == "pause" {
 			var status syscall.WaitStatus
 			for !status.Stopped() {
@@ -90,9 +82,7 @@ func TestSignals(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmd.Process.Signal(syscall.SIGCONT))
 		}
 		_ = cmd.Wait()
 		if got := cmd.ProcessState.String(); got != want {

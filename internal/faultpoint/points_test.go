@@ -14,12 +14,17 @@ var (
 	used     = regexp.MustCompile(`faultpoint\.(?:Hit|Err)\(faultpoint\.(\w+)\)`)
 )
 
-// TestEachPointIsSomewhere: the product uses each point, and Points lists it.
-func TestEachPointIsSomewhere(t *testing.T) {
-	source, err := os.ReadFile("points.go")
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestEachPointIsSomewhere: the product uses each point, and Points lists it.
+func TestEachPointIsSomewhere(t *testing.T) {
+	source, err := os.ReadFile("points.go")
+	must(t, err)
 	names := map[string]bool{}
 	for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
 		names[m[1]] = false
@@ -41,9 +46,7 @@ func TestEachPointIsSomewhere(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for name, found := range names {
 		if !found {
@@ -58,9 +61,7 @@ func TestNothingWithoutTheTag(t *testing.T) {
 		t.Skip("built with points")
 	}
 	name := filepath.Join(t.TempDir(), "orders")
-	if err := os.WriteFile(name, []byte(DiskWrite+" full\n"+Apply+" kill\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(DiskWrite+" full\n"+Apply+" kill\n"), 0o600))
 	t.Setenv(Variable, name)
 	Hit(Apply)
 	if err := Err(DiskWrite); err != nil {

@@ -68,9 +68,7 @@ var heading = regexp.MustCompile(`(?m)^## (Stout\w+)$`)
 // Each alert links to a section of the runbooks with its meaning and cure.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	text, err := os.ReadFile(runbooks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sections := map[string]int{}
 	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
 		sections[m[1]]++

@@ -13,13 +13,9 @@ import (
 // of client/promstout.
 func TestClientAlarms(t *testing.T) {
 	page, err := os.ReadFile("../../docs/monitoring-clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	source, err := os.ReadFile("../../client/promstout/promstout.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := regexp.MustCompile("(?m)^\\| `([^`]*stout_client[^`]* [<>=]+ [^`]*)` \\|").FindAllSubmatch(page, -1)
 	if len(rows) < 5 {
 		t.Errorf("only %d expressions were found", len(rows))

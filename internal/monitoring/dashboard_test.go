@@ -33,12 +33,8 @@ type panel struct {
 func dashboard(t *testing.T) (b board) {
 	t.Helper()
 	text, err := os.ReadFile(dashboardFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(text, &b))
 	return b
 }
 

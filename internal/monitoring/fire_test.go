@@ -47,12 +47,8 @@ type alertCheck struct {
 func readAlertTests(t *testing.T) (file alertTests) {
 	t.Helper()
 	text, err := os.ReadFile(unitTests)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, yaml.Unmarshal(text, &file))
 	return file
 }
 
@@ -72,9 +68,7 @@ func (test *alertTest) run(t *testing.T, every time.Duration) {
 		load += "  " + s.Series + " " + s.Values + "\n"
 	}
 	series, err := promqltest.NewLazyLoader(load, promqltest.LazyLoaderOpts{EnableAtModifier: true, EnableNegativeOffset: true, Parser: promql})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer series.Close()
 	series.SubqueryInterval = every
 	query := rules.EngineQueryFunc(series.QueryEngine(), series.Storage())
@@ -88,9 +82,7 @@ func (test *alertTest) run(t *testing.T, every time.Duration) {
 					_, err = rule.Eval(series.Context(), 0, now, query, &url.URL{}, 0)
 				}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		})
 		for _, check := range test.Checks {
 			if due := time.Duration(check.At); at <= due && due < at+every {
@@ -108,9 +100,7 @@ func (test *alertTest) rules(t *testing.T) (checked []*rules.AlertingRule) {
 			continue
 		}
 		expr, err := promql.ParseExpr(a.Expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rule := rules.NewAlertingRule(a.Alert, expr, time.Duration(a.For), time.Duration(a.KeepFiringFor),
 			labels.FromMap(a.Labels), labels.FromMap(a.Annotations), labels.EmptyLabels(), "", true, promslog.NewNopLogger())
 		checked = append(checked, rule)

@@ -26,14 +26,19 @@ import (
 // root is the root of the repository.
 const root = "../.."
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // binaries returns the absolute path of the directory for programs. They stay there, so
 // that a later build is fast.
 func binaries(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(root, "bin", "cell"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 
@@ -56,13 +61,9 @@ type watched struct {
 // is used.
 func watch(t *testing.T) *watched {
 	bin := binaries(t)
-	if err := cell.Build(t.Context(), root, bin, false, "./cmd/stoutd"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cell.Build(t.Context(), root, bin, false, "./cmd/stoutd"))
 	keys := filepath.Join(t.TempDir(), "keys.json")
-	if err := os.WriteFile(keys, jwttest.New().Keys(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(keys, jwttest.New().Keys(), 0o600))
 	w := &watched{
 		cell: cell.New(t, cell.Options{Secure: true, Audit: true, Binary: filepath.Join(bin, "stoutd"),
 			Args: []string{"--max-holds=1000", "--max-connections=1000", "--heartbeat-timeout=2s",
@@ -117,9 +118,7 @@ func use(t *testing.T, r *cell.Replica) {
 func page(t *testing.T, r *cell.Replica) string {
 	t.Helper()
 	resp, err := r.Via().Get(r.URL + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -138,14 +137,10 @@ func (w *watched) scrape(t *testing.T, from ...*cell.Replica) {
 		own := []string{"job", job, "instance", r.ID}
 		text := expfmt.NewTextParser(model.UTF8Validation)
 		families, err := text.TextToMetricFamilies(strings.NewReader(page(t, r)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range families {
 			samples, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.Time(at)}, f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, s := range samples {
 				b := labels.NewBuilder(labels.FromStrings(own...))
 				for name, value := range s.Metric {
@@ -160,9 +155,7 @@ func (w *watched) scrape(t *testing.T, from ...*cell.Replica) {
 			t.Fatal(err)
 		}
 	}
-	if err := to.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, to.Commit())
 }
 
 // ask returns the current result of an expression.
@@ -263,12 +256,8 @@ const ofFailOvers = "Steps of fail-overs, last hour"
 // successor has metrics of the steps of the fail-over.
 func (w *watched) afterTheMastersEnd(t *testing.T) {
 	before, err := w.cell.WaitMaster(cell.Bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := before.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, before.Kill())
 	others := w.cell.Others(before)
 	w.cell.WaitMasterOf(t, others...)
 	until(t, "the new master counts the old one as failed", func() bool {

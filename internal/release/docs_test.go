@@ -18,9 +18,7 @@ func pages(t *testing.T) map[string]string {
 	all := map[string]string{}
 	for _, name := range names {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[filepath.Base(name)] = string(text)
 	}
 	return all

@@ -34,14 +34,10 @@ func TestImage(t *testing.T) {
 		t.Skipf("the image is for Linux, and this is %s", b.build.target.os)
 	}
 	out := t.TempDir()
-	if err := b.release.writeImage(out, []build{b.build}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.release.writeImage(out, []build{b.build}))
 	image := readImage(t, out)
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c := config.Config; c.User != "65532:65532" || strings.Join(append(c.Entrypoint, c.Cmd...), " ") != "/usr/bin/stoutd --config /etc/stout/stoutd.yaml" {
 		t.Errorf("it runs %q %q as %q", c.Entrypoint, c.Cmd, c.User)
 	}
@@ -67,12 +63,8 @@ func TestImage(t *testing.T) {
 func readImage(t *testing.T, dir string) v1.Image {
 	t.Helper()
 	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := validate.Index(index); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, validate.Index(index))
 	for {
 		m, err := index.IndexManifest()
 		if err != nil || len(m.Manifests) != 1 {
@@ -80,9 +72,7 @@ func readImage(t *testing.T, dir string) v1.Image {
 		}
 		if d := m.Manifests[0]; d.MediaType.IsImage() {
 			image, err := index.Image(d.Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return image
 		}
 		if index, err = index.ImageIndex(m.Manifests[0].Digest); err != nil {
@@ -114,13 +104,9 @@ func unpack(t *testing.T, image v1.Image, dir string) {
 		if err == nil && os.Geteuid() == 0 {
 			err = os.Chown(name, h.Uid, h.Gid)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o755))
 }
 
 // inside returns a command in the image's root, as the image's user. Without root's
@@ -155,9 +141,7 @@ func serve(t *testing.T, dir string) {
 	}
 	defer os.Remove(name)
 	defer socket.Close()
-	if err := os.Chmod(name, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(name, 0o666))
 	api, raft := freeAddr(t), freeAddr(t)
 	cmd := inside(t, dir, []string{"/usr/bin/stoutd", "--cell", "test", "--id", "r1", "--data-dir", "/var/lib/stoutd/data",
 		"--api-listen", api, "--raft-listen", raft, "--replica", "r1=" + raft + ",http://" + api})
@@ -167,12 +151,8 @@ func serve(t *testing.T, dir string) {
 	if os.Geteuid() != 0 {
 		cmd.Env = []string{"NOTIFY_SOCKET=" + name}
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := socket.SetReadDeadline(time.Now().Add(5 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
+	must(t, socket.SetReadDeadline(time.Now().Add(5*time.Minute)))
 	for buf := make([]byte, 1024); ; {
 		n, err := socket.Read(buf)
 		if err != nil {
@@ -190,9 +170,7 @@ func serve(t *testing.T, dir string) {
 	} else {
 		_ = resp.Body.Close()
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, output.String())
 	}
@@ -201,9 +179,7 @@ func serve(t *testing.T, dir string) {
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -234,8 +210,6 @@ func tree(t *testing.T, dir string) string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return list.String()
 }

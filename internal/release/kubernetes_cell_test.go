@@ -44,6 +44,13 @@ type pod struct {
 	ended chan struct{}
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newCluster(t *testing.T, m *manifests) *cluster {
 	t.Helper()
 	c := &cluster{manifests: m, built: hostBuild(t), dir: t.TempDir(), secrets: map[string]string{}, addrs: map[string]string{}, pods: map[string]*pod{}}
@@ -94,13 +101,9 @@ func (c *cluster) secret(t *testing.T, name string, files map[string][]byte) {
 	t.Helper()
 	dir := filepath.Join(c.dir, name)
 	c.secrets[name] = dir
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	for file, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, file), content, 0o600))
 	}
 }
 
@@ -114,16 +117,12 @@ func (c *cluster) certManager(t *testing.T) {
 	}
 	sign := func(leaf, issuer *x509.Certificate, by *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if by == nil {
 			by = key
 		}
 		der, err := x509.CreateCertificate(rand.Reader, leaf, issuer, key.Public(), by)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	}
 	ca := template("ca")
@@ -134,9 +133,7 @@ func (c *cluster) certManager(t *testing.T) {
 		leaf.DNSNames = want.Spec.DNSNames
 		for _, text := range want.Spec.URIs {
 			uri, err := url.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			leaf.URIs = append(leaf.URIs, uri)
 		}
 		for _, use := range want.Spec.Usages {
@@ -146,9 +143,7 @@ func (c *cluster) certManager(t *testing.T) {
 		}
 		key, cert := sign(leaf, ca, caKey)
 		der, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.secret(t, want.Spec.SecretName, map[string][]byte{"ca.crt": caPEM, "tls.crt": cert, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})})
 	}
 }
@@ -165,9 +160,7 @@ func (c *cluster) ca() string {
 func (c *cluster) get(t *testing.T, id, host, path string) (status int, body string, err error) {
 	t.Helper()
 	ca, err := os.ReadFile(c.ca())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	via := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: host}, DisableKeepAlives: true}}
@@ -207,13 +200,9 @@ func (c *cluster) start(t *testing.T, id string) {
 	t.Helper()
 	root := filepath.Join(c.dir, id)
 	etc := filepath.Join(root, "etc/stout")
-	if err := os.RemoveAll(etc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(etc))
 	for _, dir := range []string{filepath.Join(etc, "tls"), filepath.Join(root, "var/lib/stoutd")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir, 0o700))
 	}
 	template := c.set.Spec.Template.Spec
 	for _, v := range template.Volumes {
@@ -224,9 +213,7 @@ func (c *cluster) start(t *testing.T, id string) {
 			}
 			to, part := filepath.Join(root, mount.MountPath), mount.SubPath+strings.ReplaceAll(mount.SubPathExpr, "$(STOUTD_ID)", id)
 			if part == "" {
-				if err := os.Mkdir(to, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Mkdir(to, 0o700))
 			}
 			for name, content := range files {
 				at := to
@@ -235,9 +222,7 @@ func (c *cluster) start(t *testing.T, id string) {
 				} else if name != part {
 					continue
 				}
-				if err := os.WriteFile(at, content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(at, content, 0o600))
 			}
 		}
 	}
@@ -249,14 +234,10 @@ func (c *cluster) start(t *testing.T, id string) {
 		here = append(here, "https://"+name+":7101", c.url(other), name+":7201", c.addrs[name+":7201"])
 	}
 	file := filepath.Join(etc, "stoutd.yaml")
-	if err := os.WriteFile(file, []byte(strings.NewReplacer(here...).Replace(c.config.Data["stoutd.yaml"])), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(strings.NewReplacer(here...).Replace(c.config.Data["stoutd.yaml"])), 0o600))
 	p := &pod{cmd: exec.Command(c.built.program(t, "stoutd"), "--config", file), ended: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = podEnv(c.manifests, id), &p.log, &p.log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Start())
 	c.pods[id] = p
 	go func() {
 		p.err = p.cmd.Wait()
@@ -276,9 +257,7 @@ func (c *cluster) volume(t *testing.T, v corev1.Volume) map[string][]byte {
 		keys, _ := os.ReadDir(dir)
 		for _, key := range keys {
 			content, err := os.ReadFile(filepath.Join(dir, key.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if items == nil {
 				files[key.Name()] = content
 			}
@@ -305,9 +284,7 @@ func (c *cluster) end(t *testing.T, id string, by syscall.Signal) string {
 	t.Helper()
 	p := c.pods[id]
 	delete(c.pods, id)
-	if err := p.cmd.Process.Signal(by); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Process.Signal(by))
 	if <-p.ended; p.err != nil && by == syscall.SIGTERM {
 		t.Errorf("%s: %v\n%s", id, p.err, &p.log)
 	}
@@ -383,9 +360,7 @@ func TestChartRunsACell(t *testing.T) {
 
 	// A volume is lost.
 	c.end(t, ids[1], syscall.SIGKILL)
-	if err := os.RemoveAll(filepath.Join(c.dir, ids[1], "var")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(c.dir, ids[1], "var")))
 	c.start(t, ids[1])
 	body := c.probe(t, ids[1], http.StatusServiceUnavailable, "stout member replace stout-1 --directory ")
 	command := strings.Fields(regexp.MustCompile("stout member replace [^`\"]*").FindString(body))

@@ -144,9 +144,7 @@ func render(values string) (map[string]string, error) {
 func rendered(t *testing.T, values string) *manifests {
 	t.Helper()
 	files, err := render(values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := &manifests{notes: files["stout/templates/NOTES.txt"]}
 	once := map[string]any{
 		"v1 ConfigMap stout": &m.config, "v1 Service stout": &m.replicas, "v1 Service stout-client": &m.clients,
@@ -228,14 +226,10 @@ func TestChartRefuses(t *testing.T) {
 		}
 	}
 	chart, err := loader.Load(chartDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	chart.Schema = nil // as with "helm --skip-schema-validation"
 	all, err := chartutil.ToRenderValues(chart, map[string]any{"replicas": 4}, chartutil.ReleaseOptions{Name: "stout", Namespace: "stout"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := engine.Render(chart, all); err == nil || !strings.Contains(err.Error(), "replicas is 4: a cell has 3 replicas") {
 		t.Errorf("without the schema: %v", err)
 	}
@@ -293,13 +287,9 @@ func TestChartUpgradesReadyCells(t *testing.T) {
 		{"no set", nil, false, nil, ""},
 	} {
 		chart, err := loader.Load(chartDir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all, err := chartutil.ToRenderValues(chart, c.values, chartutil.ReleaseOptions{Name: "stout", Namespace: "stout", IsInstall: c.install, IsUpgrade: !c.install}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = engine.RenderWithClientProvider(chart, all, live{set: c.set})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %q", c.what, err, c.want)
@@ -311,9 +301,7 @@ func TestChartUpgradesReadyCells(t *testing.T) {
 // the schema has each value.
 func TestChartValuesHaveComments(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
 		key, _, ok := strings.Cut(strings.TrimSpace(line), ":")
@@ -331,12 +319,8 @@ func TestChartValuesHaveComments(t *testing.T) {
 	var values map[string]any
 	var schema struct{ Properties map[string]any }
 	chart, err := loader.Load(chartDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(chart.Schema, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, yaml.Unmarshal(chart.Schema, &schema))
 	values = chart.Values
 	for name := range values {
 		if schema.Properties[name] == nil {
@@ -352,9 +336,7 @@ func TestChartValuesHaveComments(t *testing.T) {
 func TestChartLint(t *testing.T) {
 	for name, values := range renderings {
 		given := map[string]any{}
-		if err := yaml.Unmarshal([]byte(values), &given); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte(values), &given))
 		for _, m := range lint.All(chartDir, given, "stout", true).Messages {
 			if m.Severity >= support.WarningSev {
 				t.Errorf("%s: %v", name, m)
@@ -590,9 +572,7 @@ func (l labelsOf) Lookup(k string) (string, bool) { v, ok := l[k]; return v, ok 
 func podSettings(t *testing.T, m *manifests, id string) map[string]any {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "stoutd.yaml")
-	if err := os.WriteFile(file, []byte(m.config.Data["stoutd.yaml"]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(m.config.Data["stoutd.yaml"]), 0o600))
 	cmd := exec.CommandContext(t.Context(), hostBuild(t).program(t, "stoutd"), "--config", file, "config", "-o", "yaml")
 	cmd.Env = podEnv(m, id)
 	out, err := cmd.Output()
@@ -600,9 +580,7 @@ func podSettings(t *testing.T, m *manifests, id string) map[string]any {
 		t.Fatalf("%s: %v\n%s", id, err, m.config.Data["stoutd.yaml"])
 	}
 	var settings map[string]any
-	if err := yaml.Unmarshal(out, &settings); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(out, &settings))
 	return settings
 }
 

@@ -28,14 +28,10 @@ func TestDebian(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, name := range []string{"etc", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
-		if err := os.MkdirAll(in(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(in(name), 0o755))
 	}
 	for _, name := range []string{"var/lib/dpkg/status", "var/lib/dpkg/available"} {
-		if err := os.WriteFile(in(name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(in(name), nil, 0o644))
 	}
 	dpkg := func(args ...string) string {
 		t.Helper()
@@ -86,12 +82,8 @@ func TestDebian(t *testing.T) {
 
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(in(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(in(name)), 0o755))
+		must(t, os.WriteFile(in(name), []byte(text), 0o600))
 	}
 	left := func(name, text string) {
 		t.Helper()
@@ -103,12 +95,8 @@ func TestDebian(t *testing.T) {
 	write("etc/stout/r1-key.pem", "a key")
 	write("var/lib/stoutd/replica.json", "{}")
 	const enabled = "etc/systemd/system/multi-user.target.wants/stoutd.service"
-	if err := os.MkdirAll(filepath.Dir(in(enabled)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/usr/lib/systemd/system/stoutd.service", in(enabled)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(in(enabled)), 0o755))
+	must(t, os.Symlink("/usr/lib/systemd/system/stoutd.service", in(enabled)))
 	if said := dpkg("--install", deb); !strings.Contains(said, "restart the replicas one by one") || strings.Contains(said, "systemctl enable") {
 		t.Errorf("an upgrade does not print the next steps:\n%s", said)
 	}
@@ -119,9 +107,7 @@ func TestDebian(t *testing.T) {
 		t.Error("the program remains")
 	}
 	// On a running system the removal disables the service.
-	if err := os.Remove(in(enabled)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(in(enabled)))
 	if said := dpkg("--install", deb); !strings.Contains(said, "systemctl enable --now --no-block stoutd") || strings.Contains(said, "one by one") {
 		t.Errorf("an installation after a removal does not print the next steps:\n%s", said)
 	}
@@ -146,9 +132,7 @@ func (b *built) pack(t *testing.T, format string) string {
 		t.Skipf("packages are for Linux, and this is %s", b.build.target.os)
 	}
 	out := t.TempDir()
-	if err := b.release.writePackage(out, format, t.TempDir(), b.build); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.release.writePackage(out, format, t.TempDir(), b.build))
 	names, err := filepath.Glob(filepath.Join(out, "*."+format))
 	if err != nil || len(names) != 1 {
 		t.Fatalf("%q, %v", names, err)
@@ -160,22 +144,14 @@ func (b *built) pack(t *testing.T, format string) string {
 func TestRPM(t *testing.T) {
 	r, builds := imagined(t)
 	out := t.TempDir()
-	if err := r.writePackage(out, "rpm", t.TempDir(), builds[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.writePackage(out, "rpm", t.TempDir(), builds[0]))
 	f, err := os.Open(filepath.Join(out, "stout-1.2.3-1.x86_64.rpm"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	header, err := rpmutils.ReadHeader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files, err := header.GetFiles()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	modes := map[string]os.FileMode{}
 	for _, f := range files {
 		modes[f.Name()] = os.FileMode(f.Mode()).Perm()
@@ -208,17 +184,13 @@ func TestStopsAreNotCutOff(t *testing.T) {
 	number := func(name, pattern string) int {
 		t.Helper()
 		text, err := os.ReadFile("../../" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found := regexp.MustCompile(pattern).FindSubmatch(text)
 		if found == nil {
 			t.Fatalf("%s has no %s", name, pattern)
 		}
 		n, err := strconv.Atoi(string(found[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return n
 	}
 	for name, times := range map[string][2]int{
@@ -234,9 +206,7 @@ func TestStopsAreNotCutOff(t *testing.T) {
 // TestUnitIsHardened checks the unit with systemd's own analysis.
 func TestUnitIsHardened(t *testing.T) {
 	unit, err := os.ReadFile("../../configs/systemd/stoutd.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{"Type=notify", "WatchdogSec=", "User=stoutd", "StateDirectory=stoutd", "StateDirectoryMode=0700", "LogsDirectory=stoutd",
 		"NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=\n", "RestartPreventExitStatus=64 74 78", "ExecStart=/usr/bin/stoutd --config /etc/stout/stoutd.yaml"} {
 		if !strings.Contains(string(unit), "\n"+want) {

@@ -58,9 +58,7 @@ func hostBuild(t *testing.T) *built {
 		t.Skipf("a release has no stoutd for %s", runtime.GOOS)
 	}
 	b, err := onceHost()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -74,20 +72,14 @@ func (b *built) program(t *testing.T, name string) string {
 func TestSameBytes(t *testing.T) {
 	r, builds := imagined(t)
 	now, another := t.TempDir(), t.TempDir()
-	if err := r.writeAll(now, builds); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.writeAll(now, builds))
 	synctest.Test(t, func(t *testing.T) { // at another time
-		if err := r.writeAll(another, builds); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.writeAll(another, builds))
 	})
 	same(t, now, another)
 
 	sums, err := os.ReadFile(filepath.Join(now, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{
 		"stout_1.2.3_linux_amd64.tar.gz", "stout_1.2.3_linux_arm64.tar.gz", "stout_1.2.3_darwin_amd64.tar.gz", "stout_1.2.3_darwin_arm64.tar.gz",
 		"stout_1.2.3_windows_amd64.zip", "stout_1.2.3_windows_amd64.cdx.json",
@@ -104,9 +96,7 @@ func TestSameBytes(t *testing.T) {
 	if err := emptyDir(now); err != nil {
 		t.Errorf("a directory of an earlier run: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(another, ".made-by-release"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(another, ".made-by-release"), nil, 0o644))
 	if err := emptyDir(root(t)); err == nil {
 		t.Error("a directory with other files was emptied")
 	}
@@ -140,9 +130,7 @@ func TestSameBuilds(t *testing.T) {
 		if _, err := r.git("clone", "-q", "--no-hardlinks", root(t), clone); err != nil {
 			t.Skipf("cannot clone the sources: %v", err)
 		}
-		if err := run([]string{"--root", clone, "--out", out, "--targets", "linux/amd64,windows/amd64"}, t.Output()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run([]string{"--root", clone, "--out", out, "--targets", "linux/amd64,windows/amd64"}, t.Output()))
 		outs = append(outs, out)
 	}
 	same(t, outs[0], outs[1])
@@ -151,9 +139,7 @@ func TestSameBuilds(t *testing.T) {
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 
@@ -189,9 +175,7 @@ func same(t *testing.T, a, b string) {
 func TestBillOfMaterials(t *testing.T) {
 	b := hostBuild(t)
 	var doc cyclonedx.BOM
-	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(b.build.bom), cyclonedx.BOMFileFormatJSON).Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cyclonedx.NewBOMDecoder(bytes.NewReader(b.build.bom), cyclonedx.BOMFileFormatJSON).Decode(&doc))
 	found := map[string]bool{}
 	for _, c := range *doc.Components {
 		found[c.Name] = true
@@ -218,9 +202,7 @@ func TestBillOfMaterials(t *testing.T) {
 // directory.
 func TestClientsHaveTheLicence(t *testing.T) {
 	want, err := os.ReadFile("../../LICENSE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, client := range []string{"python", "typescript"} {
 		if got, err := os.ReadFile(filepath.Join("../../client", client, "LICENSE")); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("the client for %s lacks the licence, or has another: %v", client, err)

@@ -19,9 +19,7 @@ import (
 
 func TestParse(t *testing.T) {
 	s, err := parse(strings.Fields("cycle --n 1,8 --via sdk,http --rate 100,200.5 --stoutd-arg=--a=b,c --ttl 3s read"), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Equal(s.works, []string{"cycle", "read"}) || !slices.Equal(s.sessions, []int{1, 8}) ||
 		!slices.Equal(s.rates, []float64{100, 200.5}) || !slices.Equal(s.stoutdArgs, []string{"--a=b,c"}) || s.ttl != 3*time.Second {
 		t.Errorf("%+v", s)
@@ -110,9 +108,7 @@ func handovers(t *testing.T, q *queue) *load.Result {
 		steps = append(steps, b.step(&queuer{q: q}))
 	}
 	r, err := load.Plan{Warmup: time.Second, Duration: 10 * time.Second, Drain: time.Second}.Run(t.Context(), steps, load.Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 

@@ -54,13 +54,9 @@ func measuredFor(t *testing.T, args string) ([]load.Row, string) {
 		t.Fatalf("%s: exit code %d\n%s", args, code, stderr.String())
 	}
 	content, err := os.ReadFile(results)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got load.Report
-	if err := json.Unmarshal(content, &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(content, &got))
 	return got.Rows, stdout.String()
 }
 

@@ -44,9 +44,7 @@ func increments(t *testing.T, file *tally, tries *atomic.Int64) *load.Result {
 		steps = append(steps, load.Timed(func(ctx context.Context) error { return c.increment(ctx, file) }))
 	}
 	r, err := load.Plan{Duration: 10 * time.Second, Drain: time.Second}.Run(t.Context(), steps, load.Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 

@@ -79,9 +79,7 @@ func gathered(t *testing.T, a *audience) {
 	t.Cleanup(running.Wait)
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
-	if err := a.gather(ctx, time.Minute, &running); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.gather(ctx, time.Minute, &running))
 }
 
 // TestRounds: a round lasts until the last watcher has received the event, and

@@ -15,21 +15,24 @@ import (
 // smaller are the flags that set the size of a work.
 var smaller = []string{"--n", "--runs", "--duration", "--warmup", "--rules", "--ttl"}
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestShownCommands: each measuring command of the pages runs as shown, except
 // that its size is reduced here.
 func TestShownCommands(t *testing.T) {
 	testrun.E2E(t)
 	const makeBench, root = `make bench ARGS="`, "../.."
 	pages, err := docs.Pages(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := 0
 	for _, page := range pages {
 		blocks, err := docs.Blocks(root, page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, b := range blocks {
 			if b.By != "test/bench "+t.Name() {
 				continue
@@ -56,9 +59,7 @@ func TestShownCommands(t *testing.T) {
 // TestShownWorks: the commands in the table of figures are valid.
 func TestShownWorks(t *testing.T) {
 	text, err := os.ReadFile("../../docs/performance.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, table, _ := strings.Cut(string(text), "## Figures by release")
 	table, _, _ = strings.Cut(table, "\n## ")
 	shown := regexp.MustCompile("(?m)\\| `([a-z][^`]*)` \\|$").FindAllStringSubmatch(table, -1)

@@ -30,9 +30,7 @@ func bounded(t *testing.T) context.Context {
 func waitMaster(t *testing.T, c *Cell) *Replica {
 	t.Helper()
 	master, err := c.WaitMaster(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return master
 }
 

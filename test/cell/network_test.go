@@ -20,16 +20,12 @@ type pair struct {
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	n := newNetwork()
 	t.Cleanup(n.close)
 	address, err := n.link("a", "b", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &pair{network: n}
 	if p.a, err = net.Dial("tcp", address); err != nil {
 		t.Fatal(err)
@@ -123,9 +119,7 @@ func awaitLoss(t *testing.T, n *Network, d direction) {
 		}
 		return io.ErrNoProgress
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func isTimeout(err error) bool {

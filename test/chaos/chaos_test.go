@@ -17,6 +17,13 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestChaos is the short run for every change: a cell of three, a fresh seed,
 // and as many of these faults as fit into the time. A grant may take longer than
 // in make chaos, because other tests load the machine.
@@ -39,18 +46,12 @@ func TestChaos(t *testing.T) {
 func prepared(t *testing.T, program string) *trial {
 	t.Helper()
 	s, err := parse([]string{"--seed", "5", "--dir", t.TempDir(), "--duration", "1m", "--faults", "kill,pause", "--stoutd", program}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tr, err := newTrial(s, 3, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = tr.close() })
 	for _, r := range tr.cell.Replicas() {
-		if err := os.WriteFile(r.LogFile, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(r.LogFile, nil, 0o600))
 	}
 	return tr
 }
@@ -68,18 +69,12 @@ func TestProblemsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := []byte(`{"level":"error","message":"disk on fire"}` + "\n")
-	if err := os.WriteFile(tr.cell.Replica("r2").LogFile, log, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(tr.cell.Replica("r2").LogFile, log, 0o600))
 	tr.check()
 	tr.note(tr.save())
-	if err := tr.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tr.close())
 	text, err := os.ReadFile(filepath.Join(tr.dir, "problems.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{"the record of /l is not", "replica r2 wrote", "disk on fire", "l.html", `make chaos ARGS="--seed 5 --size 3 --duration 1m0s --faults kill,pause"`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("problems.txt lacks %q:\n%s", want, text)
@@ -102,9 +97,7 @@ func TestNothingIsKeptOfARunWithoutProblems(t *testing.T) {
 	if len(tr.problems) > 0 {
 		t.Fatalf("problems of nothing: %q", tr.problems)
 	}
-	if err := tr.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tr.close())
 	if _, err := os.Stat(tr.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is still there: %v", tr.dir, err)
 	}
@@ -115,14 +108,10 @@ func TestNothingIsKeptOfARunWithoutProblems(t *testing.T) {
 func TestReplicaThatEndsIsAProblem(t *testing.T) {
 	testrun.E2E(t)
 	script := filepath.Join(t.TempDir(), "ends")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho '{\"level\":\"info\"}'\nexit 74\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\necho '{\"level\":\"info\"}'\nexit 74\n"), 0o700))
 	tr := prepared(t, script)
 	for _, r := range tr.cell.Replicas() {
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Start())
 		<-r.Exited()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), cell.StartTimeout)

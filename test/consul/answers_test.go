@@ -55,9 +55,7 @@ func TestAnswers(t *testing.T) {
 		for _, x := range got {
 			x.writeTo(&b)
 		}
-		if err := os.WriteFile(answersFile, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(answersFile, []byte(b.String()), 0o644))
 		return
 	}
 	for i, want := range all {
@@ -107,9 +105,7 @@ func (c *caller) call(t *testing.T, x exchange) (int, string) {
 	}
 	method, path, _ := strings.Cut(x.line, " ")
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+c.addr+fill(path), strings.NewReader(fill(x.body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatalf("%s: %v", x.line, err)
@@ -141,9 +137,7 @@ func (c *caller) call(t *testing.T, x exchange) (int, string) {
 			value = map[string]any{"Results": txn["Results"], "Errors": txn["Errors"]}
 		}
 		compact, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text = string(compact)
 	}
 	for id, name := range c.names {
@@ -205,9 +199,7 @@ func (c *caller) compareIndexes(value any) {
 func readExchanges(t *testing.T) (all []exchange) {
 	t.Helper()
 	content, err := os.ReadFile(answersFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var before string
 	to := &before
 	for line := range strings.Lines(string(content)) {

@@ -56,9 +56,7 @@ func testsIn(t *testing.T, s source) (names []string) {
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	for _, file := range ofInterest {
 		content, err := os.ReadFile(filepath.Join(string(s), file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, found := range declared.FindAllSubmatch(content, -1) {
 			names = append(names, string(found[1]))
 		}
@@ -70,9 +68,7 @@ func testsIn(t *testing.T, s source) (names []string) {
 func expectedToFail(t *testing.T, names []string) map[string]string {
 	t.Helper()
 	content, err := os.ReadFile("testdata/client.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reasons := map[string]string{}
 	for line := range strings.Lines(string(content)) {
 		line = strings.TrimSpace(line)

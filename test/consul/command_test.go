@@ -58,9 +58,7 @@ func (f file) becomes(t *testing.T, want string) {
 
 func (f file) write(t *testing.T, content string) {
 	t.Helper()
-	if err := os.WriteFile(string(f), []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(string(f), []byte(content), 0o644))
 }
 
 // sessions waits until the server has a number of sessions, and returns them.
@@ -105,9 +103,7 @@ func TestConsulKV(t *testing.T) {
 
 	// A change with -cas needs the index of the latest one.
 	var pair []struct{ ModifyIndex uint64 }
-	if err := get(addr, "/v1/kv/other", &pair); err != nil {
-		t.Fatal(err)
-	}
+	must(t, get(addr, "/v1/kv/other", &pair))
 	mustConsul(t, addr, "", "kv", "put", "-cas", fmt.Sprint("-modify-index=", pair[0].ModifyIndex), "other", "5")
 	if out, err := consulCommand(t, addr, "kv", "put", "-cas", fmt.Sprint("-modify-index=", pair[0].ModifyIndex), "other", "6").CombinedOutput(); err == nil {
 		t.Errorf("an old index: %s", out)
@@ -152,9 +148,7 @@ func TestConsulLock(t *testing.T) {
 	log.becomes(t, "a begins\na ends\nb begins\nb ends\n")
 	sessions(t, addr, 0)
 
-	if err := os.Remove(string(open)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(string(open)))
 	c := start("c")
 	log.becomes(t, "a begins\na ends\nb begins\nb ends\nc begins\n")
 	put(t, addr, "/v1/session/destroy/"+sessions(t, addr, 1)[0].ID, "")

@@ -121,23 +121,15 @@ func newDatabase(t *testing.T) *database {
 				t.Fatal(err)
 			}
 		}
-		if err := os.Mkdir(n.Dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(n.Dir, 0o755))
 		if os.Getuid() == 0 {
 			c := postgres(t)
-			if err := os.Chown(n.Dir, int(c.Uid), int(c.Gid)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chown(n.Dir, int(c.Uid), int(c.Gid)))
 		}
 		file, err := os.Create(filepath.Join(n.Dir, "patroni.yml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = template.Must(template.ParseFiles("testdata/patroni.yml")).Execute(file, n)
-		if err := errors.Join(err, file.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, file.Close()))
 		d.nodes = append(d.nodes, n)
 		d.seen.watch(t, n)
 		t.Cleanup(func() { n.kill(t) })
@@ -155,9 +147,7 @@ func postgres(t *testing.T) *syscall.Credential {
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, err2))
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
@@ -172,9 +162,7 @@ func (d *database) mend(t *testing.T) {
 	t.Helper()
 	for i, n := range d.nodes {
 		if d.cell != nil && !d.replica(n).Running() {
-			if err := d.replica(n).StartWith("--consul-listen", d.doors[i]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.replica(n).StartWith("--consul-listen", d.doors[i]))
 		}
 		if n.patroni == nil {
 			n.start(t)
@@ -232,9 +220,7 @@ func (d *database) makeMaster(t *testing.T, n *node) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // failsOver causes a fault after which another node becomes primary, mends it,

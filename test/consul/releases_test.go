@@ -70,17 +70,11 @@ func (r released) open(t testing.TB) source {
 		t.Fatalf("download %s: %v: %s", r.path, errors.Join(err, e), found.Error)
 	}
 	dir, err := os.MkdirTemp(work, "module")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(dir, os.DirFS(found.Dir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.CopyFS(dir, os.DirFS(found.Dir)))
 	s := source(dir)
 	for _, name := range []string{"go.mod", "go.sum"} { // the go command changes them
-		if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(filepath.Join(dir, name), 0o644))
 	}
 	if len(r.edits) > 0 {
 		if _, err := command(dir, "go", append([]string{"mod", "edit"}, r.edits...)...); err != nil {
@@ -97,18 +91,14 @@ func (s source) write(t testing.TB, name, content string) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // files of modules are read-only
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(content), 0o644))
 }
 
 // change replaces old in a file of the module, where it occurs once.
 func (s source) change(t testing.TB, name, old, with string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(string(s), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := bytes.Count(content, []byte(old)); n != 1 {
 		t.Fatalf("%s has %q %d times, want once: does this release need another change?", name, old, n)
 	}

@@ -22,6 +22,13 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // withConsul reports whether a real Consul takes the place of stoutd.
 func withConsul() bool { return os.Getenv("STOUT_TEST_CONSUL") != "" }
 
@@ -85,9 +92,7 @@ func standIn(args []string) error {
 func consuls(t testing.TB) []string {
 	t.Helper()
 	bin, err := os.MkdirTemp(work, "bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	program, err := os.Executable()
 	if withConsul() {
 		program = theCommand(t)
@@ -131,13 +136,9 @@ func serveCell(t testing.TB, size int) (*cell.Cell, []string) {
 	var doors []string
 	for _, r := range c.Replicas() {
 		port, err := freeport.Get()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		doors = append(doors, freeport.Address(port))
-		if err := r.StartWith("--consul-listen", freeport.Address(port)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.StartWith("--consul-listen", freeport.Address(port)))
 	}
 	return c, doors
 }
@@ -180,14 +181,10 @@ type process struct {
 func run(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	log, err := os.CreateTemp(work, filepath.Base(cmd.Path)+"-*.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	p := &process{cmd: cmd, log: log.Name(), done: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait() // cmd.ProcessState has the result
@@ -226,9 +223,7 @@ func (p *process) wait(t testing.TB) int {
 func until(t testing.TB, what string, check func() error) {
 	t.Helper()
 	err := cell.Wait(cell.Bounded(t), what, func(context.Context) error { return check() })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // get reads the JSON that a server answers to a GET.
@@ -249,13 +244,9 @@ func get(addr, path string, out any) error {
 func put(t testing.TB, addr, path, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+addr+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("PUT %s: %s", path, resp.Status)

@@ -212,9 +212,7 @@ func compacted(t *testing.T, c *cell.Cell) {
 		stat, _ := call(t, r, http.StatusCreated, "PUT", "/v1/files/compacted/"+r.ID, "")
 		eventsAfter(t, r, stat["revision"].(float64)-1, "", 1)
 		gone, _ := call(t, r, http.StatusGone, "GET", "/v1/events?after=1", "")
-		if err := has(gone, object{"code": "compacted", "oldest": nil, "revision": nil}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, has(gone, object{"code": "compacted", "oldest": nil, "revision": nil}))
 		oldest := gone["oldest"].(float64)
 		if kept, _ := call(t, r, http.StatusOK, "GET", fmt.Sprintf("/v1/events?after=%.0f&limit=1", oldest), ""); list(t, kept, "events")[0]["revision"] != oldest+1 {
 			t.Errorf("after the oldest, %.0f, at %s: %v", oldest, r.ID, kept)

@@ -10,9 +10,7 @@ import (
 func TestDemo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // includes building
 	defer cancel()
-	if err := run(ctx, []string{"demo"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(ctx, []string{"demo"}))
 }
 
 func TestUsage(t *testing.T) {

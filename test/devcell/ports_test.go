@@ -8,6 +8,13 @@ import (
 	"testing"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // listening returns a function that reports exactly the given ports as taken.
 func listening(on ...int) func(int) bool {
 	return func(port int) bool { return slices.Contains(on, port) }
@@ -48,9 +55,7 @@ func TestPortsOfANewCell(t *testing.T) {
 func TestPortsStayWithTheData(t *testing.T) {
 	dir := t.TempDir()
 	first, err := choosePorts(dir, 0, listening(7101))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if again, err := choosePorts(dir, 0, listening()); err != nil || again != first {
 		t.Errorf("with the usual ports free again: %v, %v; want %v", again, err, first)
 	}
@@ -77,9 +82,7 @@ func TestPortsStayWithTheData(t *testing.T) {
 func TestDamagedPortsAreNotGuessed(t *testing.T) {
 	for _, content := range []string{"", "{}", "x"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, portsFile), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, portsFile), []byte(content), 0o600))
 		if p, err := choosePorts(dir, 0, listening()); err == nil || !strings.Contains(err.Error(), portsFile) {
 			t.Errorf("%q: %v, %v", content, p, err)
 		}
@@ -89,17 +92,13 @@ func TestDamagedPortsAreNotGuessed(t *testing.T) {
 func TestOneProgramRunsACell(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first, err := lockDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if second, err := lockDir(dir); err == nil || !strings.Contains(err.Error(), "is already running") {
 		t.Errorf("a second lock: %v, %v", second, err)
 	}
 	_ = first.Close()
 	again, err := lockDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = again.Close()
 }
 

@@ -26,33 +26,25 @@ func TestWatchCountsWhatWasStartedAgain(t *testing.T) {
 	}
 	kill := func(r *cell.Replica) {
 		t.Helper()
-		if err := r.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Kill())
 	}
 	looks("both run")
 	kill(first)
 	looks("one has ended")
 	again := exec.CommandContext(t.Context(), "sh", "-c", "exec "+commandLine(first))
-	if err := again.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Start())
 	t.Cleanup(func() { _ = again.Wait() }) // the end of t.Context has killed it
 	err := cell.Wait(cell.Bounded(t), "it is back", func(ctx context.Context) error {
 		_, err := first.Call(ctx, http.MethodGet, lockapi.RouteLive, nil, nil)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kill(second)
 	looks("each has ended once, one is back")
 	if got := startedElsewhere(t.Context(), c); len(got) != 1 || got[0] != first.ID {
 		t.Errorf("started elsewhere: %q, not %s alone", got, first.ID)
 	}
-	if err := again.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Process.Kill())
 	_ = again.Wait()
 	if w.look(t.Context()) == nil {
 		t.Error("all have ended, and watch continues")

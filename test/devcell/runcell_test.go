@@ -106,9 +106,7 @@ func startLocal(t *testing.T, args ...string) (output string, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	screen := os.Stdout
 	os.Stdout = write
 	done := make(chan error, 1)

@@ -33,9 +33,7 @@ func TestSecurityIsAsShown(t *testing.T) {
 		_ = l.Close()
 	}
 	page, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port := freeBase(t)
 	here := strings.NewReplacer("10.0.0.", "127.0.0.", ":7101", fmt.Sprint(":", port), ":7201", fmt.Sprint(":", port+raftBehind))
 	var blocks []string
@@ -47,9 +45,7 @@ func TestSecurityIsAsShown(t *testing.T) {
 		t.Fatalf("the page has no such blocks: %q", blocks)
 	}
 	_, bin, err := build(t.Context(), "./cmd/stoutd", "./cmd/stout")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if bin, err = filepath.Abs(bin); err != nil {
 		t.Fatal(err)
 	}
@@ -76,15 +72,11 @@ func TestSecurityIsAsShown(t *testing.T) {
 		own := strings.NewReplacer("--id r1", "--id "+id, "data-r1", "data-"+id, "audit-r1", "audit-"+id, "-cert r1", "-cert "+id, "-key r1", "-key "+id,
 			"-listen 127.0.0.1", fmt.Sprintf("-listen 127.0.0.%d", i+1)).Replace(blocks[1])
 		log, err := os.Create(filepath.Join(dir, id+".log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		sh := shell(ctx, id, "exec "+own)
 		sh.Stderr, sh.Stdout = log, log
-		if err := sh.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sh.Start())
 		t.Cleanup(func() {
 			stop()
 			_ = sh.Wait()

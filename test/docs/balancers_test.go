@@ -18,9 +18,7 @@ import (
 // machine has the program.
 func TestLoadBalancers(t *testing.T) {
 	blocks, err := docs.Blocks("../..", "docs/load-balancers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ran := 0
 	for _, b := range blocks {
 		if !strings.HasSuffix(b.By, " TestLoadBalancers") {
@@ -89,9 +87,7 @@ func sendsOnce(t *testing.T, program string, b docs.Block) {
 	var pairs []string
 	for i := range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := &http.Server{Handler: replica}
 		go s.Serve(l)
 		t.Cleanup(func() { s.Close() })
@@ -103,9 +99,7 @@ func sendsOnce(t *testing.T, program string, b docs.Block) {
 	r.do(t, docs.Block{Page: b.Page, Line: b.Line, Text: "until curl -s " + lb + "/ready | grep -q yes; do sleep 0.1; done\n"})
 	for n, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+lb+"/v1/locks/a", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode != http.StatusBadGateway {
@@ -137,9 +131,7 @@ func (r *reader) balancer(t *testing.T, program string, b docs.Block, instead *s
 		t.Fatalf("%s: unknown balancer %q", b.Place(), b.Lang)
 	}
 	name := filepath.Join(dir, "conf")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 	r.start(t, docs.Block{Page: b.Page, Line: b.Line, Text: fmt.Sprintf(command, program, name)})
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }

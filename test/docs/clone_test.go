@@ -127,13 +127,9 @@ var built = sync.OnceValues(func() (string, error) {
 func own(t *testing.T) string {
 	t.Helper()
 	from, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := filepath.Join(t.TempDir(), "stout")
-	if err := clone(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clone(dir))
 	err = filepath.WalkDir(filepath.Join(from, "bin"), func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -144,9 +140,7 @@ func own(t *testing.T) string {
 		}
 		return os.Link(name, to)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 

@@ -15,9 +15,7 @@ import (
 func TestClientHooks(t *testing.T) {
 	t.Parallel()
 	blocks, err := docs.Blocks("../..", "docs/monitoring-clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	commands := map[string]string{
 		"python": "PYTHONPATH=client/python python3 hooks.python",
 		"js":     "mkdir -p hooks/node_modules/@stoutlock && ln -sfn ../../../client/typescript hooks/node_modules/@stoutlock/client && mv hooks.js hooks/main.mjs && node hooks/main.mjs",
@@ -37,9 +35,7 @@ func TestClientHooks(t *testing.T) {
 			r = newReader(t, own(t))
 			r.cell(t, docs.Block{Page: b.Page, Line: b.Line, Text: makeRun})
 		}
-		if err := os.WriteFile(filepath.Join(r.dir, "hooks."+b.Lang), []byte(r.instead.Replace(b.Text)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(r.dir, "hooks."+b.Lang), []byte(r.instead.Replace(b.Text)), 0o644))
 		b.Text = commands[b.Lang]
 		r.do(t, b)
 	}

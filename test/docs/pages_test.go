@@ -21,16 +21,12 @@ var always = []string{"README.md", "docs/tutorial.md"}
 // in always, and of some others.
 func TestPages(t *testing.T) {
 	pages, err := docs.Pages("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ran := 0
 	toType := map[string][]docs.Block{}
 	for _, page := range pages {
 		blocks, err := docs.Blocks("../..", page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var mine []docs.Block
 		for _, b := range blocks {
 			if b.Run {
@@ -94,9 +90,7 @@ const makeRun = "make run\n"
 func newReader(t *testing.T, clone string) *reader {
 	t.Helper()
 	bare, err := tools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first := freePorts(t, 120)
 	r := &reader{dir: clone, first: first, elsewhere: t.TempDir()}
 	r.env = environment(map[string]string{
@@ -121,9 +115,7 @@ func (r *reader) resettle(t *testing.T, name string) {
 	if err == nil {
 		err = os.WriteFile(name, []byte(r.instead.Replace(string(text))), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // endAll ends everything that runs, the last first, and removes the cell's

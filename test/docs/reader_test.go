@@ -40,9 +40,7 @@ func (r *reader) do(t *testing.T, b docs.Block) {
 	t.Helper()
 	if b.File != "" {
 		name := filepath.Join(r.dir, b.File)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(r.instead.Replace(b.Text)), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(r.instead.Replace(b.Text)), 0o644)))
 		return
 	}
 	now := r.start(t, b)
@@ -68,23 +66,17 @@ func (r *reader) do(t *testing.T, b docs.Block) {
 func (r *reader) start(t *testing.T, b docs.Block) *typed {
 	t.Helper()
 	dir := filepath.Join(r.dir, b.In)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o755))
 	r.typed++
 	now := &typed{block: b, out: filepath.Join(t.TempDir(), fmt.Sprintf("said-%d", r.typed)), ended: make(chan error, 1)}
 	out, err := os.Create(now.out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	script := r.instead.Replace(strings.Join(append(b.Before, b.Text), "\n"))
 	now.cmd = exec.Command("sh", "-ec", script)
 	now.cmd.Dir, now.cmd.Env, now.cmd.Stdout, now.cmd.Stderr = dir, r.env, out, out
 	now.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := now.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, now.cmd.Start())
 	go func() { now.ended <- now.cmd.Wait() }()
 	r.running = append(r.running, now)
 	return now

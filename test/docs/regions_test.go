@@ -11,6 +11,13 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRegions checks docs/regions.md with five voters in three regions: what crosses
 // between them, and which loss of a region the cell survives.
 func TestRegions(t *testing.T) {
@@ -39,9 +46,7 @@ func TestRegions(t *testing.T) {
 		err := cell.Wait(ctx, "the transfer to "+to, func(context.Context) error {
 			return call(all[0], http.MethodPost, "/v1/cell/transfer", map[string]string{"to": to})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c.WaitMasterOf(t, all...)
 	}
 	// fastest returns the shortest duration of several calls, which a busy machine
@@ -50,9 +55,7 @@ func TestRegions(t *testing.T) {
 		least := time.Hour
 		for range 10 {
 			began := time.Now()
-			if err := call(r, method, path, in); err != nil {
-				t.Fatal(err)
-			}
+			must(t, call(r, method, path, in))
 			least = min(least, time.Since(began))
 		}
 		return least
@@ -73,27 +76,21 @@ func TestRegions(t *testing.T) {
 
 	// The master's region is lost: three of five continue.
 	for _, r := range all[:2] {
-		if err := r.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Kill())
 	}
 	c.WaitMasterOf(t, all[2:]...)
 	if _, err := cell.Insist(ctx, all[2:], http.MethodPut, "/v1/files/region/left", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	// Only one of the two other regions is left: two of five do not.
-	if err := all[4].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, all[4].Kill())
 	err := cell.Wait(ctx, "the end of the lease", func(context.Context) error {
 		if err := call(all[2], http.MethodGet, "/v1/locks/region", nil); err == nil {
 			return errors.New("it still answers")
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := call(all[2], http.MethodPut, "/v1/files/region/lost", nil); err == nil {
 		t.Error("two of five made a change")
 	}

@@ -14,9 +14,7 @@ import (
 func TestThreeMachines(t *testing.T) {
 	t.Parallel()
 	blocks, err := docs.Blocks("../..", "docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var shown docs.Block
 	for _, b := range blocks {
 		if strings.HasSuffix(b.By, " "+t.Name()) {

@@ -330,9 +330,7 @@ func TestRecorderOfFiles(t *testing.T) {
 		}))
 		r := NewRecorder()
 		req, err := http.NewRequest(c.method, server.URL+c.target, strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := r.Transport("c", nil).RoundTrip(req); err != nil {
 			t.Fatal(err)
 		}

@@ -315,14 +315,10 @@ func TestRecorderAtTheDoor(t *testing.T) {
 			_, _ = io.WriteString(w, c.answer)
 		}))
 		req, err := http.NewRequest(c.method, server.URL+c.target, strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r := NewRecorder()
 		resp, err := r.Transport("c", nil).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		server.Close()
 		a := r.Attempts()[0]

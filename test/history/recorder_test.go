@@ -18,6 +18,13 @@ import (
 // grantText is a grant that answers the request of send.
 const grantText = `{"path":"/a b","state":"held","session":"S","handle":"h","mode":"exclusive","token":7}`
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // send makes an acquire through a recorder, at a server with the given answer.
 // It returns the recorded attempt and the body that the caller read.
 func send(t *testing.T, status int, contentType, body string) (Attempt, string) {
@@ -41,20 +48,14 @@ func sendTo(t *testing.T, base string) (Attempt, string) {
 	in := lockapi.NewLockRequest("S")
 	in.Handle, in.WaitMS = "h", 3
 	text, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req, err := http.NewRequest(http.MethodPut, base+"/v1/locks/a%20b", strings.NewReader(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := NewRecorder()
 	got := ""
 	if resp, err := r.Transport("c", nil).RoundTrip(req); err == nil {
 		content, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got = string(content)
 	}
 	all := r.Attempts()
@@ -69,9 +70,7 @@ func sendTo(t *testing.T, base string) (Attempt, string) {
 func TestRecorderTellsOutcomes(t *testing.T) {
 	problem := func(code lockapi.Code) (int, string, string) {
 		text, err := json.Marshal(lockapi.Errorf(code, "why"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return code.Status(), "application/problem+json", string(text)
 	}
 	for code, want := range map[lockapi.Code]Outcome{
@@ -114,9 +113,7 @@ func TestRecorderKeepsTheAttempt(t *testing.T) {
 // broken one may have had one.
 func TestRecorderTellsLostFromNotSent(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	base := "http://" + l.Addr().String()
 	go func() {
 		conn, err := l.Accept()
@@ -145,13 +142,9 @@ func TestRecorderLeavesOthersAlone(t *testing.T) {
 	defer cancel()
 	for _, target := range []string{"/v1/locks/x?consistency=stale", "/v1/locks?prefix=/", "/v1/cell", "/v1/sessions/S"} {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+target, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 	}
 	if all := r.Attempts(); len(all) > 0 {

@@ -110,9 +110,7 @@ func open(t *testing.T, base, where string, window size, scheme string) *tab {
 	ctx, cancel := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	p := &tab{t: t, ctx: ctx, base: base}
-	if err := chromedp.Listen(ctx, p.listen); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Listen(ctx, p.listen))
 	p.do(chromedp.Func(func(ctx context.Context, at *chromedp.Target) error {
 		if _, err := cdp.Call(ctx, at, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: window.width, Height: window.height, DeviceScaleFactor: 1, Mobile: window == phone}); err != nil {
 			return err

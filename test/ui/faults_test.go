@@ -234,9 +234,7 @@ func TestCallerIsTheTokens(t *testing.T) {
 	t.Parallel()
 	const root = "stout_0123456789abcdef0123456789abcdef0123456789"
 	file := filepath.Join(t.TempDir(), "root")
-	if err := os.WriteFile(file, []byte(root), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(root), 0o600))
 	c := cell.New(t, cell.Options{Size: 1, RootToken: file, Args: calm})
 	at := calls{t: t, at: c.Ready(t)}
 	at.lock(at.session("holder", hour, nil), "/secret")

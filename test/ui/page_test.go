@@ -32,6 +32,13 @@ type calls struct {
 	via *http.Client // nil: the harness's client
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func call[T any](c calls, method, path string, in any) (out T) {
 	c.t.Helper()
 	via := c.via
@@ -102,9 +109,7 @@ func TestLooks(t *testing.T) {
 	at := calls{t: t, at: c.Ready(t)}
 	fill(at)
 	axe, err := os.ReadFile("testdata/axe.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, look := range looks {
 		t.Run(look.name, func(t *testing.T) {
 			p := open(t, at.at.URL, look.where, look.window, look.scheme)
@@ -264,23 +269,17 @@ func TestFailOver(t *testing.T) {
 	p.shows("#link", "live")
 	s := calls{t: t, at: stays}.session("holder", hour, nil)
 	calls{t: t, at: stays}.lock(s, "/held")
-	if err := master.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, master.Kill())
 	next := c.WaitMasterOf(t, c.Others(master)...)
 	t.Logf("the note is seen %v after the harness has seen the new master", p.shows(".note", next.ID+" is master now").Round(time.Millisecond))
 	p.shows(".office", next.ID)
 	p.shows("main", master.ID+" is unhealthy. The cell tolerates no further failure.")
 	p.shoot("failover")
-	if err := master.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, master.Start())
 	p.shows("main", "All replicas are healthy. One more replica may fail.")
 	// The page's own replica goes down and returns; the page reports the
 	// changes of that time.
-	if err := stays.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stays.Kill())
 	p.shows("#link", "not live")
 	p.shows(".note.bad", "does not answer")
 	p.shows(".verdict", "State unknown")
@@ -288,9 +287,7 @@ func TestFailOver(t *testing.T) {
 	left := c.Others(stays)
 	at := calls{t: t, at: c.WaitMasterOf(t, left...)}
 	at.lock(s, "/meanwhile")
-	if err := stays.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stays.Start())
 	p.shows(".note", "Live again after")
 	p.shows(".lines", "/meanwhile")
 	p.to("locks")
@@ -314,13 +311,9 @@ func TestWithoutMaster(t *testing.T) {
 		}
 		return errors.New("not yet")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, r := range c.Others(left) {
-		if err := r.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Kill())
 	}
 	p := open(t, left.URL, "locks", desk, "light")
 	p.expects("Failed to load resource")
@@ -336,9 +329,7 @@ func TestAccess(t *testing.T) {
 	t.Parallel()
 	const root = "stout_0123456789abcdef0123456789abcdef0123456789"
 	file := filepath.Join(t.TempDir(), "root")
-	if err := os.WriteFile(file, []byte(root), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(root), 0o600))
 	c := cell.New(t, cell.Options{RootToken: file, Args: calm})
 	at := calls{t: t, at: c.Ready(t)}
 	call[any](at, http.MethodPut, lockapi.RouteRules+"/mine", lockapi.AccessLists{Read: []string{"user:reader"}, Admin: []string{"user:reader"}})

@@ -23,9 +23,7 @@ func TestHungReplica(t *testing.T) {
 	p.expects("Failed to load resource")
 	p.shows("#link", "live")
 	p.shows(".verdict", "All replicas are healthy")
-	if err := stands.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stands.Pause())
 	p.shows(".verdict", "this replica does not answer")
 	p.shows(".note.bad", "The page of another replica: ")
 	p.shows("#link", "no answer")
@@ -33,9 +31,7 @@ func TestHungReplica(t *testing.T) {
 	p.shoot("hung")
 	at := calls{t: t, at: c.WaitMasterOf(t, c.Others(stands)...)}
 	at.lock(at.session("holder", hour, nil), "/meanwhile")
-	if err := stands.Continue(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stands.Continue())
 	p.shows("#link", "live")
 	p.shows(".verdict", "All replicas are healthy")
 	p.shows(".lines", "/meanwhile")
@@ -86,9 +82,7 @@ func TestLongNames(t *testing.T) {
 	at.lock(s, "/"+strings.Repeat("o", 255)) // now they wait for each other
 	put(at, path, strings.Repeat("x", 5000))
 	axe, err := os.ReadFile("testdata/axe.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, window := range []size{desk, phone} {
 		p := open(t, at.at.URL, "cell", window, "light")
 		p.shows("#link", "live")

@@ -41,9 +41,7 @@ func begin(t *testing.T, n int, herd, rush bool) *election {
 	shared.Ready(t)
 	dir := fmt.Sprintf("/%d/", dirs.Add(1))
 	r, err := start(cell.Bounded(t), shared.URLs(), dir, n, herd, rush)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(r.close)
 	return r
 }

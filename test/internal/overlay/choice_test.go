@@ -35,9 +35,7 @@ func TestChoice(t *testing.T) {
 		{"return a + b", "return twice(a) }\n\nfunc twice(a int) int { return 3 * a", ""},
 	}
 	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []Edit
 	var want []int
 	for i, e := range edits {
@@ -47,16 +45,12 @@ func TestChoice(t *testing.T) {
 		}
 	}
 	o, alone, err := Choice(Overlay{}, root, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Equal(alone, want) {
 		t.Errorf("%v need builds of their own, want %v", alone, want)
 	}
 	program := filepath.Join(t.TempDir(), "choice")
-	if err := Program(t.Context(), root, program, "./"+filepath.Dir(file), o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Program(t.Context(), root, program, "./"+filepath.Dir(file), o))
 	if got := output(t.Context(), program, ""); got != plain {
 		t.Errorf("without an edit it prints %q, want %q", got, plain)
 	}

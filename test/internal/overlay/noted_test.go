@@ -37,9 +37,7 @@ func TestReimported(t *testing.T) {
 func noted(t *testing.T) (root string, o Overlay) {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if o, err = Noted(t.Context(), root, Overlay{}); err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +55,7 @@ func TestNoted(t *testing.T) {
 	}
 	dir := t.TempDir()
 	name, err := o.modfile(root, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mod, err := os.ReadFile(name)
 	if err != nil || !strings.Contains(string(mod), "replace "+bbolt+" => "+o.copies[bbolt]) {
 		t.Errorf("%v, and go.mod is\n%s", err, mod)

@@ -7,6 +7,13 @@ import (
 	"testing"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestMutated(t *testing.T) {
 	root := t.TempDir()
 	write(t, filepath.Join(root, "a", "a.go"), "package a\n\nvar x, y = 1, 1\n")
@@ -37,13 +44,9 @@ func TestEditsAddUp(t *testing.T) {
 	name := filepath.Join(root, "a.go")
 	write(t, name, "one two")
 	base, err := Mutated(Overlay{}, root, Edit{"a.go", "one", "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	both, err := Mutated(base, root, Edit{"a.go", "two", "2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := string(base.files[name]) + ", " + string(both.files[name]); got != "1 two, 1 2" {
 		t.Errorf("base and both are %s", got)
 	}
@@ -68,9 +71,7 @@ func TestStoreTwice(t *testing.T) {
 	dir := t.TempDir()
 	o := Overlay{}.with("/somewhere/a.go", []byte("package a\n"))
 	first, err := o.store(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second, err := o.store(dir)
 	if err != nil || first != second {
 		t.Errorf("stored at %s and then at %s, %v", first, second, err)
@@ -85,19 +86,13 @@ func TestStoreTwice(t *testing.T) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 func read(t *testing.T, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(raw)
 }

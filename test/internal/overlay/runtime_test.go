@@ -34,9 +34,7 @@ var bubble = sync.OnceValues(func() (string, error) {
 func run(t *testing.T, env []string, test string, args ...string) (string, error) {
 	t.Helper()
 	program, err := bubble()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"-test.run", "^" + test + "$"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()

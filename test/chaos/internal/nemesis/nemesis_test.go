@@ -24,6 +24,13 @@ import (
 	"github.com/stoutlock/stout/test/cell"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // sequence describes the faults that a plan draws, and their own random draws.
 func sequence(seed uint64, length int) (names, all []string) {
 	p := newPlan(seed, faults)
@@ -95,13 +102,9 @@ func TestRing(t *testing.T) {
 func prepared(t *testing.T) *cell.Cell {
 	t.Helper()
 	program, err := exec.LookPath("false")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := cell.Prepare(cell.Options{Dir: t.TempDir(), Binary: program, Network: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -110,9 +113,7 @@ func prepared(t *testing.T) *cell.Cell {
 // its cgroup is gone after the release; otherwise no cgroup was made.
 func TestThrottleLeavesNothingBehind(t *testing.T) {
 	sleeper := exec.Command("sleep", "60")
-	if err := sleeper.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sleeper.Start())
 	defer func() { _ = sleeper.Wait() }()
 	defer func() { _ = sleeper.Process.Kill() }()
 	release, err := throttle(sleeper.Process.Pid, t.TempDir(), 20)
@@ -131,9 +132,7 @@ func TestKeeperTellsWhoEndedByItself(t *testing.T) {
 	c := prepared(t)
 	k := newKeeper(c)
 	for _, r := range c.Replicas() {
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Start())
 		<-r.Exited()
 	}
 	k.down["r1"] = true
@@ -153,9 +152,7 @@ func TestFaultsThatDoNotFit(t *testing.T) {
 		}
 	}
 	n, err := New(Options{Cell: c, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range n.chosen {
 		if f.size > 3 || f.points || f.releases {
 			t.Errorf("%s is chosen", f.name)
@@ -176,13 +173,9 @@ func TestOrders(t *testing.T) {
 		}
 	}
 	slow, err := o.give(r, "sleep 1s", "disk.sync", "store.commit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kill, err := o.give(r, "kill", "apply")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want("disk.sync sleep 1s 1\nstore.commit sleep 1s 1\napply kill 2\n")
 	if err := slow(); err != nil {
 		t.Error(err)
@@ -209,9 +202,7 @@ func TestDoomedReplicas(t *testing.T) {
 	c := prepared(t)
 	k, r := newKeeper(c), c.Replica("r1")
 	for code, refused := range map[int]bool{1: false, 74: true} {
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Start())
 		k.doom(r)
 		<-r.Exited()
 		first := r.PID()
@@ -230,16 +221,12 @@ func TestDoomedReplicas(t *testing.T) {
 // the previous one, since the cell's level may have risen.
 func TestUpgradeEnds(t *testing.T) {
 	c, err := cell.Prepare(cell.Options{Dir: t.TempDir(), Binary: "before"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	synctest.Test(t, func(t *testing.T) {
 		n, err := New(Options{Cell: c, Log: io.Discard, Now: func() time.Duration { return 0 }, Faults: []string{"upgrade"},
 			Present: "present", Before: "before", Upgrade: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n.upgradeAll(t.Context())
 		for seed := range uint64(20) {
 			if _, err := upgrade(t.Context(), rand.New(rand.NewPCG(seed, 0)), n); err != nil {
