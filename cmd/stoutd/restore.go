@@ -16,6 +16,7 @@ import (
 	"github.com/stoutlock/stout/cmd/stoutd/internal/setup"
 	"github.com/stoutlock/stout/internal/backup"
 	"github.com/stoutlock/stout/internal/buildinfo"
+	"github.com/stoutlock/stout/internal/wait"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/replica"
 	"github.com/stoutlock/stout/replica/membership"
@@ -82,7 +83,15 @@ type restoration struct {
 // run founds the cell, and returns a report for the operator. The error is an
 // exitError.
 func (r *restoration) run(ctx context.Context, flags *config.Flags) (string, error) {
-	header, saved, err := readBackup(r.from)
+	var header lockapi.BackupHeader
+	var saved replica.Saved
+	err := wait.Do(ctx, func() (err error) { // the file may be a pipe, or on a disk that hangs
+		header, saved, err = readBackup(r.from)
+		return err
+	})
+	if ctx.Err() != nil {
+		err = fmt.Errorf("--from %s: stopped while reading it: %w; nothing was written", r.from, context.Cause(ctx))
+	}
 	if err != nil {
 		return "", exitError{code: exitStart, err: err}
 	}

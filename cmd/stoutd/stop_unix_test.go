@@ -24,20 +24,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSignalWhileTheFileIsAPipe: SIGTERM ends a process that reads its settings from
-// a pipe without a writer.
+// TestSignalWhileTheFileIsAPipe: SIGTERM ends a process that reads its settings, or
+// a backup, from a pipe that stays empty.
 func TestSignalWhileTheFileIsAPipe(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		args []string
 		code int
 	}{
-		{"serve", nil, exitOK},
-		{"config", []string{"config"}, exitStart}, // it has no settings to show
+		{"serve", []string{"--config"}, exitOK},
+		{"config", []string{"config", "--config"}, exitStart}, // it has no settings to show
+		{"restore", []string{"restore", "--from"}, exitStart},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := pipe(t, t.TempDir(), "r1.yaml")
-			cmd := exec.CommandContext(t.Context(), os.Args[0], append(test.args, "--config", name)...)
+			cmd := exec.CommandContext(t.Context(), os.Args[0], append(test.args, name)...)
 			cmd.Env = append(os.Environ(), asStoutd+"=1")
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
