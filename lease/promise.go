@@ -11,15 +11,14 @@ import (
 // safe for concurrent use, but the instants must be recorded on Raft's own
 // goroutine, after the store has returned and before Raft continues.
 type Promises struct {
-	mu       sync.Mutex
-	term     uint64        // highest raft term of a stored batch
-	at       time.Duration // when a batch of that term was last stored
-	earlier  time.Duration // latest of: start, restore, batches of lower terms
-	recorded bool          // term and at are set
+	mu      sync.Mutex
+	term    uint64        // highest raft term of a stored batch; 0 before the first
+	at      time.Duration // when a batch of that term was last stored, or the start
+	earlier time.Duration // latest of: start, restore, batches of lower terms
 }
 
 // NewPromises returns the memory of a replica that starts at now.
-func NewPromises(now time.Duration) *Promises { return &Promises{earlier: now} }
+func NewPromises(now time.Duration) *Promises { return &Promises{at: now, earlier: now} }
 
 // Stored records that a batch of the given raft term was stored. Entries
 // without a batch make no lease and are not recorded.
@@ -27,17 +26,15 @@ func (p *Promises) Stored(term uint64, now time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.recorded && term < p.term:
+	case term < p.term:
 		// An entry of a lower term replaced a suffix that was never
 		// committed.
 		p.earlier = max(p.earlier, now)
-	case p.recorded && term == p.term:
+	case term == p.term:
 		p.at = max(p.at, now)
 	default:
-		if p.recorded {
-			p.earlier = max(p.earlier, p.at)
-		}
-		p.term, p.at, p.recorded = term, now, true
+		p.earlier = max(p.earlier, p.at)
+		p.term, p.at = term, now
 	}
 }
 
@@ -56,7 +53,7 @@ func (p *Promises) Restored(now time.Duration) {
 func (p *Promises) Before(term uint64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.recorded && p.term < term {
+	if p.term < term {
 		return max(p.earlier, p.at)
 	}
 	return p.earlier
@@ -66,8 +63,5 @@ func (p *Promises) Before(term uint64) time.Duration {
 func (p *Promises) Last() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.recorded {
-		return max(p.earlier, p.at)
-	}
-	return p.earlier
+	return max(p.earlier, p.at)
 }
