@@ -116,22 +116,13 @@ func ruleOf(r *access.Rule) lockapi.AccessRule {
 // ListRules reads a page of the rules that the caller may change, in bytewise
 // order of their paths.
 func (m *Master) ListRules(ctx context.Context, q *Read, c *lockapi.ListRules) (lockapi.AccessRuleList, error) {
-	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.AccessRuleList, error) {
-		page := lockapi.AccessRuleList{Rules: []lockapi.AccessRule{}}
-		size := 0
-		for r := range s.Policy().Rules(c.Prefix, c.After) {
-			if !q.Caller.who().MayChangeRule(s, r.Path) {
-				continue
-			}
-			if n := len(page.Rules); n == c.Limit || size >= lockapi.PageBytes {
-				page.Next = page.Rules[n-1].Path
-				break
-			}
-			size += ruleSize(r)
+	return read(ctx, m, q, func(_ *office, s *state.State) (page lockapi.AccessRuleList, err error) {
+		sees := func(r *access.Rule) bool { return q.Caller.who().MayChangeRule(s, r.Path) }
+		page.Rules, page.Next = pageOf(only(s.Policy().Rules(c.Prefix, c.After), sees), c.Limit, func(r *access.Rule) (lockapi.AccessRule, string, int) {
 			one := ruleOf(r)
 			one.Principal = r.Principal
-			page.Rules = append(page.Rules, one)
-		}
+			return one, r.Path, ruleSize(r)
+		})
 		return page, nil
 	})
 }
@@ -191,18 +182,10 @@ func (m *Master) GetGroup(ctx context.Context, q *Read, c *lockapi.GetGroup) (lo
 
 // ListGroups reads a page of groups in the order of their names.
 func (m *Master) ListGroups(ctx context.Context, q *Read, c *lockapi.ListGroups) (lockapi.GroupList, error) {
-	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.GroupList, error) {
-		page := lockapi.GroupList{Groups: []lockapi.Group{}}
-		size := 0
-		for g := range s.Policy().Groups(c.After) {
-			if size >= lockapi.PageBytes {
-				page.Next = page.Groups[len(page.Groups)-1].Name
-				break
-			}
-			one := groupOf(g)
-			size += 32 + textSize(one.Name) + textSize(one.Members...) + 3*len(one.Members)
-			page.Groups = append(page.Groups, one)
-		}
+	return read(ctx, m, q, func(_ *office, s *state.State) (page lockapi.GroupList, err error) {
+		page.Groups, page.Next = pageOf(s.Policy().Groups(c.After), access.MaxGroups, func(g *access.Members) (lockapi.Group, string, int) {
+			return groupOf(g), g.Group, 32 + textSize(g.Group) + textSize(g.Members...) + 3*len(g.Members)
+		})
 		return page, nil
 	})
 }
@@ -301,17 +284,10 @@ func tokenOf(t *state.Token) lockapi.Token {
 // ListTokens reads a page of tokens, in the order of their ids, without
 // secrets.
 func (m *Master) ListTokens(ctx context.Context, q *Read, c *lockapi.ListTokens) (lockapi.TokenList, error) {
-	return read(ctx, m, q, func(_ *office, s *state.State) (lockapi.TokenList, error) {
-		page := lockapi.TokenList{Tokens: []lockapi.Token{}}
-		size := 0
-		for t := range s.Tokens(c.After) {
-			if n := len(page.Tokens); n == c.Limit || size >= lockapi.PageBytes {
-				page.Next = page.Tokens[n-1].ID
-				break
-			}
-			size += tokenFrame + textSize(t.Principal) + textSize(t.Note)
-			page.Tokens = append(page.Tokens, tokenOf(t))
-		}
+	return read(ctx, m, q, func(_ *office, s *state.State) (page lockapi.TokenList, err error) {
+		page.Tokens, page.Next = pageOf(s.Tokens(c.After), c.Limit, func(t *state.Token) (lockapi.Token, string, int) {
+			return tokenOf(t), t.ID, tokenFrame + textSize(t.Principal, t.Note)
+		})
 		return page, nil
 	})
 }

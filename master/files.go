@@ -286,13 +286,7 @@ type visibleFiles struct {
 }
 
 func (v visibleFiles) Files(prefix, after string) iter.Seq[*state.File] {
-	return func(yield func(*state.File) bool) {
-		for f := range v.State.Files(prefix, after) {
-			if v.to.who().MayRead(v.State, f.Path) && !yield(f) {
-				return
-			}
-		}
-	}
+	return only(v.State.Files(prefix, after), func(f *state.File) bool { return v.to.who().MayRead(v.State, f.Path) })
 }
 
 // behind sorts after every continuation of a path: 0xff is in no UTF-8.

@@ -97,17 +97,10 @@ func (m *Master) GetQuota(ctx context.Context, q *Read, c *lockapi.GetQuota) (lo
 
 // ListQuotas reads a page of quotas in the order of their principals.
 func (m *Master) ListQuotas(ctx context.Context, q *Read, c *lockapi.ListQuotas) (lockapi.QuotaList, error) {
-	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.QuotaList, error) {
-		page := lockapi.QuotaList{Quotas: []lockapi.Quota{}}
-		size := 0
-		for v := range s.Policy().Quotas(c.After) {
-			if n := len(page.Quotas); n == c.Limit || size >= lockapi.PageBytes {
-				page.Next = page.Quotas[n-1].Principal
-				break
-			}
-			size += quotaFrame + textSize(v.Of)
-			page.Quotas = append(page.Quotas, quotaOf(o, v))
-		}
+	return read(ctx, m, q, func(o *office, s *state.State) (page lockapi.QuotaList, err error) {
+		page.Quotas, page.Next = pageOf(s.Policy().Quotas(c.After), c.Limit, func(v *access.Quota) (lockapi.Quota, string, int) {
+			return quotaOf(o, v), v.Of, quotaFrame + textSize(v.Of)
+		})
 		return page, nil
 	})
 }

@@ -91,21 +91,13 @@ func (m *Master) GetSession(ctx context.Context, q *Read, c *lockapi.GetSession)
 	})
 }
 
-// ListSessions reads a page of sessions in the order of their ids. It ends at
-// c.Limit, or with the session that makes it lockapi.PageBytes long.
+// ListSessions reads a page of sessions in the order of their ids.
 func (m *Master) ListSessions(ctx context.Context, q *Read, c *lockapi.ListSessions) (lockapi.SessionList, error) {
-	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.SessionList, error) {
-		page := lockapi.SessionList{Sessions: []lockapi.SessionState{}}
-		size := 0
-		for v := range s.Sessions(c.After) {
-			if n := len(page.Sessions); n == c.Limit || size >= lockapi.PageBytes {
-				page.Next = page.Sessions[n-1].ID
-				break
-			}
+	return read(ctx, m, q, func(o *office, s *state.State) (page lockapi.SessionList, err error) {
+		page.Sessions, page.Next = pageOf(s.Sessions(c.After), c.Limit, func(v *state.Session) (lockapi.SessionState, string, int) {
 			one := sessionStateOf(o, s, v, q.Caller)
-			size += sessionSize(&one)
-			page.Sessions = append(page.Sessions, one)
-		}
+			return one, v.ID, sessionSize(&one)
+		})
 		return page, nil
 	})
 }
@@ -125,24 +117,15 @@ func (m *Master) GetLock(ctx context.Context, q *Read, c *lockapi.GetLock) (lock
 }
 
 // ListLocks reads a page of the locks that are not free, in bytewise order of
-// their paths. It ends at c.Limit, or with the lock that makes it
-// lockapi.PageBytes long.
+// their paths.
 func (m *Master) ListLocks(ctx context.Context, q *Read, c *lockapi.ListLocks) (lockapi.LockList, error) {
-	return read(ctx, m, q, func(o *office, s *state.State) (lockapi.LockList, error) {
-		page := lockapi.LockList{Locks: []lockapi.Lock{}}
-		size, room := 0, metaBudget(lockapi.MaxReplyMeta)
-		for l := range s.Locks(c.Prefix, c.After) {
-			if !q.Caller.who().MayRead(s, l.Path) {
-				continue
-			}
-			if n := len(page.Locks); n == c.Limit || size >= lockapi.PageBytes {
-				page.Next = page.Locks[n-1].Path
-				break
-			}
+	return read(ctx, m, q, func(o *office, s *state.State) (page lockapi.LockList, err error) {
+		room := metaBudget(lockapi.MaxReplyMeta)
+		sees := func(l *state.Node) bool { return q.Caller.who().MayRead(s, l.Path) }
+		page.Locks, page.Next = pageOf(only(s.Locks(c.Prefix, c.After), sees), c.Limit, func(l *state.Node) (lockapi.Lock, string, int) {
 			one := lockOf(o, s, l.Path, lockapi.MaxHolders, &room)
-			size += lockSize(&one)
-			page.Locks = append(page.Locks, one)
-		}
+			return one, l.Path, lockSize(&one)
+		})
 		return page, nil
 	})
 }

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"iter"
 	"time"
 
 	"github.com/stoutlock/stout/lockapi"
@@ -111,6 +112,32 @@ func (m *Master) isCrowdedSession(id string) bool {
 		}
 	}
 	return false
+}
+
+// pageOf returns the first items of a list, and the name of the last one if more
+// follow. It ends at the limit, or with the item that makes the page
+// lockapi.PageBytes long. show returns an item with its name and its size.
+func pageOf[R, T any](all iter.Seq[R], limit int, show func(R) (one T, name string, size int)) (page []T, next string) {
+	page, size, last := []T{}, 0, ""
+	for v := range all {
+		if len(page) == limit || size >= lockapi.PageBytes {
+			return page, last
+		}
+		one, name, n := show(v)
+		page, last, size = append(page, one), name, size+n
+	}
+	return page, ""
+}
+
+// only returns the items of a list that a caller may see.
+func only[T any](all iter.Seq[T], sees func(T) bool) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for v := range all {
+			if sees(v) && !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // Sizes of the parts of replies, in bytes of JSON. Parts that are not text are
