@@ -224,13 +224,15 @@ func (a *acquire) answer(r state.AcquireResult) (lockapi.Grant, error) {
 			}
 			return a.answerSet(r.Set.Holds)
 		}
-		a.markDelivered(r.Hold)
+		a.markDelivered(a.o, r.Hold)
 		return grantOf(r.Hold), nil
 	case state.NoSession:
 		return lockapi.Grant{}, rights.ErrNoSession(a.key.Session)
 	case state.Conflict:
 		if r.Hold != nil && r.Mismatch != state.MismatchSet {
-			a.markGrantDelivered(r.Hold) // the answer shows that the caller has it
+			a.o.mu.Lock()
+			a.o.waiters.delivered(r.Hold) // the answer shows that the caller has it
+			a.o.mu.Unlock()
 		}
 		return lockapi.Grant{}, a.errConflict(r)
 	}
@@ -252,7 +254,7 @@ func (a *acquire) answerSet(holds []*state.Hold) (lockapi.Grant, error) {
 	if slices.Contains(holds, nil) {
 		return lockapi.Grant{}, a.errHeld()
 	}
-	a.markDelivered(holds[0])
+	a.markDelivered(a.o, holds[0])
 	g := grantOf(holds[0])
 	for i, h := range holds[1:] {
 		a.with[i].markDelivered(a.o, h)
@@ -263,16 +265,6 @@ func (a *acquire) answerSet(holds []*state.Hold) (lockapi.Grant, error) {
 
 // markDelivered records that a caller has the grant: it is not withdrawn after
 // that.
-func (a *acquire) markDelivered(h *state.Hold) { a.registered.markDelivered(a.o, h) }
-
-// markGrantDelivered is markDelivered for each lock of a grant: see
-// waiters.delivered.
-func (a *acquire) markGrantDelivered(g *state.Hold) {
-	a.o.mu.Lock()
-	defer a.o.mu.Unlock()
-	a.o.waiters.delivered(g)
-}
-
 func (r *registered) markDelivered(o *office, h *state.Hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -64,25 +64,14 @@ func (m *Master) checkTransfer(ctx context.Context, by *Caller, to string) error
 	if err := m.log.Barrier(bounded); err != nil {
 		return errNoMaster("the master holds no lease, and no majority of the replicas answered it within %v: %v", successorBound, err)
 	}
-	if err := m.admitAsLeader(by); err != nil {
+	authorize := func(by *Caller) error { return m.opts.authorize(m.log.State(), by) }
+	if err := by.admit(authorize); err != nil {
 		return err
 	}
 	if err := m.checkSuccessor(ctx, to); err != nil {
 		return err
 	}
-	return m.opts.authorize(m.log.State(), by)
-}
-
-// admitAsLeader is admit behind a barrier, when no office need be open.
-func (m *Master) admitAsLeader(by *Caller) error {
-	check := func() error { return m.opts.authorize(m.log.State(), by) }
-	if err := check(); err != nil || by.Admitted == nil {
-		return err
-	}
-	if err := by.Admitted(by.found()); err != nil {
-		return err
-	}
-	return check()
+	return authorize(by)
 }
 
 // checkSuccessor returns why mastership can't be handed to the named replica, or to

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"sync/atomic"
 	"time"
@@ -202,10 +203,7 @@ func (m *Master) membersRevision() uint64 {
 func revisionOf(members []membership.MemberStatus) uint64 {
 	h := fnv.New64a()
 	for _, r := range onePerName(members) {
-		for _, part := range []string{r.ID, r.APIURL} {
-			_, _ = h.Write([]byte(part))
-			_, _ = h.Write([]byte{0})
-		}
+		_, _ = fmt.Fprintf(h, "%s\x00%s\x00", r.ID, r.APIURL)
 	}
 	return h.Sum64()>>11 | 1
 }

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -71,15 +72,9 @@ type Location struct {
 
 // New starts a master on a replica. Close ends it.
 func New(log Log, members Membership, o Options) *Master {
-	if o.Patience == 0 {
-		o.Patience = 1200 * time.Millisecond
-	}
-	if o.StaleFor == 0 {
-		o.StaleFor = time.Minute
-	}
-	if o.Level == 0 {
-		o.Level = state.Level
-	}
+	o.Patience = cmp.Or(o.Patience, 1200*time.Millisecond)
+	o.StaleFor = cmp.Or(o.StaleFor, time.Minute)
+	o.Level = cmp.Or(o.Level, state.Level)
 	// Batches carry whole milliseconds: a master that counted more for
 	// itself than its successors read in the log would outlive their wait.
 	o.LeaseTerm = o.LeaseTerm.Truncate(time.Millisecond)
@@ -198,17 +193,19 @@ func (m *Master) inOffice() *office {
 	}
 }
 
-// admit checks the caller of a change in this office, and checks it again once
-// the audit log has the call. After that the caller's principal is known, also
-// for a token.
-func (o *office) admit(by *Caller) error {
-	if err := o.authorize(by); err != nil || by.Admitted == nil {
+// admit checks the caller of a change in this office.
+func (o *office) admit(by *Caller) error { return by.admit(o.authorize) }
+
+// admit checks the caller of a change, and checks it again once the audit log has
+// the call. After that the caller's principal is known, also for a token.
+func (by *Caller) admit(authorize func(*Caller) error) error {
+	if err := authorize(by); err != nil || by.Admitted == nil {
 		return err
 	}
 	if err := by.Admitted(by.found()); err != nil {
 		return err
 	}
-	return o.authorize(by) // the audit may have taken a while
+	return authorize(by) // the audit may have taken a while
 }
 
 // Known returns what this replica knows now of the master; it never blocks.

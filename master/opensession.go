@@ -33,7 +33,7 @@ func (o *office) openSession(ctx context.Context, by *Caller, req *lockapi.OpenS
 		}
 		switch {
 		case err == nil:
-			return o.sessionOf(v), nil
+			return sessionOf(v, o.epoch), nil
 		case v == nil || !errors.Is(err, lockapi.CodeSessionNotFound):
 			return lockapi.Session{}, err
 		}
@@ -101,8 +101,6 @@ func (m *Master) closeSession(by *Caller, op *state.CloseSession, quiet bool) er
 	})
 	return err
 }
-
-func (o *office) sessionOf(v *state.Session) lockapi.Session { return sessionOf(v, o.epoch) }
 
 func sessionOf(v *state.Session, epoch uint64) lockapi.Session {
 	meta := v.Meta

@@ -9,7 +9,7 @@ import (
 	"github.com/stoutlock/stout/internal/metric"
 	"github.com/stoutlock/stout/internal/progress"
 	"github.com/stoutlock/stout/lease"
-	"github.com/stoutlock/stout/replica/admission"
+	"github.com/stoutlock/stout/master/internal/members"
 	"github.com/stoutlock/stout/replica/events"
 	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/state"
@@ -50,18 +50,10 @@ type Log interface {
 // Membership is what a master shows of its cell. *replica.Replica implements
 // it.
 type Membership interface {
+	members.Cell
 	Leader() string // id of the leader as far as known here, or empty
 	Members() []membership.MemberStatus
-	// Membership returns the latest configuration, ChangeMember makes one
-	// change of it (see package replica), and Ask asks a member for its
-	// status, by its name or its server id.
-	Membership() (membership.Membership, error)
-	ChangeMember(ctx context.Context, since uint64, change membership.Change, s membership.MemberStatus) error
-	Ask(ctx context.Context, id string) (admission.Info, error)
-	CellID() string
-	Directory() string
 	URL(id string) string
-	Health() membership.Health
 	Metrics() metric.Set
 	Promise() (to string, remaining time.Duration, ok bool)
 }

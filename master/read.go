@@ -174,8 +174,8 @@ func sessionStateOf(o *office, s *state.State, v *state.Session, by *Caller) loc
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.now()
-	if left, known := o.sessions.remaining(v.ID, now); known {
-		out.LeaseRemainingMS = new(left.Milliseconds())
+	if known := o.sessions.byID[v.ID]; known != nil { // else the office has not followed its opening yet
+		out.LeaseRemainingMS = new(o.sessions.left(known, now).Milliseconds())
 	}
 	for i := range out.Holds {
 		if len(doubtful) > 0 && out.Holds[i].Token == doubtful[0].Token {

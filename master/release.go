@@ -14,30 +14,22 @@ import (
 func (m *Master) ReleaseLock(_ context.Context, by *Caller, req *lockapi.ReleaseLock) (lockapi.Released, error) {
 	return serve(m, by, func(o *office) (lockapi.Released, error) {
 		op := &state.Release{Session: req.Session, Path: req.Path, Handle: req.Handle, Token: req.Token, Forced: req.Forced && o.log.State().RecordsEndings()}
-		if r, ok := o.nothingToRelease(op); ok {
-			return released(op, r, nil)
+		// An acquire under way may be about to change that there is nothing to
+		// release; then the log decides, in its order.
+		var r state.Result
+		ok := !o.busy(state.HandleKey{Session: op.Session, Path: op.Path, Handle: op.Handle})
+		if ok {
+			r, ok = o.fromMemory(op)
 		}
-		r, err := o.propose(by, op)
-		return released(op, r, err)
+		if !ok {
+			var err error
+			if r, err = o.propose(by, op); err != nil {
+				return lockapi.Released{}, err
+			}
+		}
+		if r == state.NoSession {
+			return lockapi.Released{}, rights.ErrNoSession(op.Session)
+		}
+		return lockapi.Released{Released: r == state.Done}, nil
 	})
-}
-
-func released(op *state.Release, r state.Result, err error) (lockapi.Released, error) {
-	switch {
-	case err != nil:
-		return lockapi.Released{}, err
-	case r == state.NoSession:
-		return lockapi.Released{}, rights.ErrNoSession(op.Session)
-	}
-	return lockapi.Released{Released: r == state.Done}, nil
-}
-
-// nothingToRelease answers from memory if there is nothing to release. An
-// acquire under way may be about to change that; then the log decides, in its
-// order.
-func (o *office) nothingToRelease(op *state.Release) (state.Result, bool) {
-	if o.busy(state.HandleKey{Session: op.Session, Path: op.Path, Handle: op.Handle}) {
-		return nil, false
-	}
-	return o.fromMemory(op)
 }

@@ -61,16 +61,7 @@ func (ss *sessions) extend(s *session, now time.Duration) {
 	}
 }
 
-// remaining returns the rest of a session's lease, without the slack. A session
-// that the office has not followed yet is unknown.
-func (ss *sessions) remaining(id string, now time.Duration) (left time.Duration, known bool) {
-	s := ss.byID[id]
-	if s == nil {
-		return 0, false
-	}
-	return ss.left(s, now), true
-}
-
+// left returns the rest of a session's lease, without the slack.
 func (ss *sessions) left(s *session, now time.Duration) time.Duration {
 	return max(0, s.base+s.ttl+ss.lease.Lapsed()-s.lapsed-now)
 }

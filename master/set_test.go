@@ -231,7 +231,9 @@ func TestRefusalIsNoEvent(t *testing.T) {
 		call.enter()
 		defer call.exit()
 		call.acquires.wait = h.WaitSeq
-		call.markGrantDelivered(h)
+		call.o.mu.Lock()
+		call.o.waiters.delivered(h)
+		call.o.mu.Unlock()
 		if call.acquires.delivered != 0 {
 			t.Errorf("the grant %+v counts as delivered", h)
 		}

@@ -98,7 +98,7 @@ func (t *transaction) propose() (state.TransactionResult, error) {
 	for _, s := range r.Steps {
 		if s.Hold != nil {
 			if a := acquires[s.Hold.HandleKey()]; a != nil {
-				a.markDelivered(s.Hold)
+				a.markDelivered(t.o, s.Hold)
 			}
 		}
 	}
@@ -142,22 +142,16 @@ func (t *transaction) answer(r state.TransactionResult) (TransactionDone, error)
 // time.
 func errFailed(f *state.Failure, step state.Step) *lockapi.Error {
 	if f.Why == state.TooLong {
-		return errResults(f)
+		e := lockapi.Errorf(lockapi.CodeTooLarge, "with operation %d the results exceed %d bytes of content as JSON: nothing was changed; "+
+			"get fewer files in one transaction, or get large files by themselves", f.Step, state.MaxResults)
+		e.Operation = &f.Step
+		return e
 	}
 	e := errFailure(f)
 	if take, ok := step.(*state.Take); ok {
 		e = errNotAcquired(take.Path, f)
 	}
 	e.Detail = lockapi.Errorf(e.Code, "operation %d failed: %s", f.Step, e.Detail).Detail
-	e.Operation = &f.Step
-	return e
-}
-
-// errResults reports the operation with which the results exceed the content
-// limit of an answer.
-func errResults(f *state.Failure) *lockapi.Error {
-	e := lockapi.Errorf(lockapi.CodeTooLarge, "with operation %d the results exceed %d bytes of content as JSON: nothing was changed; "+
-		"get fewer files in one transaction, or get large files by themselves", f.Step, state.MaxResults)
 	e.Operation = &f.Step
 	return e
 }

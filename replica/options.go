@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -64,21 +65,11 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.SnapshotThreshold == 0 {
-		o.SnapshotThreshold = 8192
-	}
-	if o.SnapshotInterval == 0 {
-		o.SnapshotInterval = 30 * time.Second
-	}
-	if o.TrailingLogs == 0 {
-		o.TrailingLogs = 10240
-	}
-	if o.EventHistory == 0 {
-		o.EventHistory = 65536
-	}
-	if o.EventHistoryBytes == 0 {
-		o.EventHistoryBytes = 64 << 20
-	}
+	o.SnapshotThreshold = cmp.Or(o.SnapshotThreshold, 8192)
+	o.SnapshotInterval = cmp.Or(o.SnapshotInterval, 30*time.Second)
+	o.TrailingLogs = cmp.Or(o.TrailingLogs, 10240)
+	o.EventHistory = cmp.Or(o.EventHistory, 65536)
+	o.EventHistoryBytes = cmp.Or(o.EventHistoryBytes, 64<<20)
 	if o.Clock == nil {
 		o.Clock = boottime.Now
 	}

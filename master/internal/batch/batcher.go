@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -158,10 +159,8 @@ func (b *Batcher) abandon(c *call) (state.Result, error) {
 		return r.result, r.err
 	default:
 	}
-	for _, p := range b.pending {
-		if p == c {
-			return nil, fmt.Errorf("%w: %w", membership.ErrNotApplied, b.refuse)
-		}
+	if slices.Contains(b.pending, c) {
+		return nil, fmt.Errorf("%w: %w", membership.ErrNotApplied, b.refuse)
 	}
 	return nil, fmt.Errorf("%w: %w", membership.ErrUnknown, b.refuse)
 }

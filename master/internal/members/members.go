@@ -28,8 +28,9 @@ import (
 	"github.com/stoutlock/stout/replica/state"
 )
 
-// Cell is Raft's configuration and the way to the members; see
-// master.Membership.
+// Cell is Raft's configuration and the way to the members. Membership returns the
+// latest configuration, ChangeMember makes one change of it (see package
+// replica), and Ask asks a member for its status, by its name or its server id.
 type Cell interface {
 	Membership() (membership.Membership, error)
 	ChangeMember(ctx context.Context, since uint64, change membership.Change, s membership.MemberStatus) error
