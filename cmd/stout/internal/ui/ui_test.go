@@ -129,6 +129,7 @@ func TestNoticesNeverBlock(t *testing.T) {
 		go func() { _, _ = io.Copy(&written, unread) }()
 		synctest.Wait()
 		to.Close()
+		synctest.Wait()
 		if text := written.String(); strings.Count(text, "\n") != 1+mostNotices+1 || !strings.HasSuffix(text, "next\nstout: 7 notices dropped: standard error was blocked\n") {
 			t.Errorf("written was %q", text)
 		}
