@@ -160,7 +160,7 @@ func (r *Replica) correct() (err error) {
 	r.wire = rafttransport.New(r.peers.Transport, rafttransport.Options{
 		Leading: r.leads, Leads: r.leadsIn, Mute: r.hangs, IsStuckCandidate: r.clingsAsCandidate, RefusedVote: r.refusedVote,
 		CommitLimit: r.fsm.publisher.publishedTo, Acknowledged: r.disk.Acknowledged, Committed: r.fsm.publisher.committed, Watched: r.fsm.publisher.events.Watched, Forgot: r.logForgotten,
-		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Compacted: r.disk.Compacted, Refused: r.logLost, Sent: r.snapshots.sent,
+		Refuse: r.lostChanges, Agrees: r.disk.Agrees, Compacted: r.disk.Compacted, Refused: r.logLost, Sent: r.snapshots.sent, Fail: r.fail,
 	})
 	return nil
 }

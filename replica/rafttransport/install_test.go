@@ -20,9 +20,12 @@ type installing struct {
 	answer chan raft.RPCResponse
 }
 
-func sendSnapshot(t *testing.T, content io.Reader) installing {
+func sendSnapshot(t *testing.T, content io.Reader) installing { return sendTo(t, Options{}, content) }
+
+func sendTo(t *testing.T, o Options, content io.Reader) installing {
 	wire, quit := received{messages: make(chan raft.RPC)}, make(chan struct{})
-	to := New(wire, Options{Committed: func(uint64, uint64, bool) {}})
+	o.Committed = func(uint64, uint64, bool) {}
+	to := New(wire, o)
 	go to.Pass("r1/a", func() []raft.Server { return nil }, quit)
 	t.Cleanup(func() { close(quit) })
 	q := &raft.InstallSnapshotRequest{
@@ -91,6 +94,53 @@ func TestSnapshotIsFollowedByItsEnd(t *testing.T) {
 				t.Errorf("the leader is told %+v", a)
 			}
 		})
+	}
+}
+
+// TestSnapshotForACandidate: a library that was made to campaign, and so may end the
+// term before it has discarded its log, gets no snapshot.
+func TestSnapshotForACandidate(t *testing.T) {
+	content := strings.NewReader("state")
+	s := sendTo(t, Options{IsStuckCandidate: func() (uint64, bool) { return 9, true }}, content)
+	s.asked(t, false)
+	if a := <-s.answer; !errors.Is(a.Error, ErrCampaigns) || content.Len() != 0 {
+		t.Errorf("the answer is %+v, with %d bytes left", a, content.Len())
+	}
+}
+
+// TestLogThatIsNotDiscarded: if the term has ended since the snapshot was installed,
+// the replica ends, and the leader gets no answer. If the log is kept because of
+// committed entries, the replica goes on.
+func TestLogThatIsNotDiscarded(t *testing.T) {
+	for _, lost := range []error{nil, raftstore.ErrLostChanges} {
+		failed, kept := make(chan error, 1), make(chan error, 1)
+		kept <- nil // while the snapshot arrives
+		s := sendTo(t, Options{
+			Fail: func(err error) { failed <- err },
+			Refuse: func() error {
+				select {
+				case err := <-kept:
+					return err
+				default:
+					return lost
+				}
+			},
+		}, strings.NewReader("state"))
+		s.asked(t, false)
+		m := <-s.Consumer()
+		m.Respond(&raft.InstallSnapshotResponse{Term: 9, Success: true}, nil)
+		m, _ = s.entries(t)
+		m.Respond(&raft.AppendEntriesResponse{Term: 10}, nil)
+		select {
+		case err := <-failed:
+			if lost != nil || len(s.answer) != 0 {
+				t.Errorf("with %v it ends: %v; answers: %d", lost, err, len(s.answer))
+			}
+		case a := <-s.answer:
+			if lost == nil {
+				t.Errorf("the leader is told %+v", a)
+			}
+		}
 	}
 }
 

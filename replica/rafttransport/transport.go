@@ -62,6 +62,8 @@ type Options struct {
 	// Refused is called, once for each in a term, with a follower that refuses
 	// in that way.
 	Refused func(id raft.ServerID, why error)
+	// Fail receives why this replica must end.
+	Fail func(error)
 	// Sent receives the outcome of each snapshot that was sent to a follower
 	// that answers. May be nil.
 	Sent func(to raft.ServerID, err error)

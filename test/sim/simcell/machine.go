@@ -186,8 +186,8 @@ func (p *process) open() {
 }
 
 // watchFailure checks a replica that ends by itself. A library that forgot to
-// end a transfer ends its replica, and the supervisor restarts it
-// (hashicorp/raft #696). Replicas that were replaced, removed or put back end,
+// end a transfer (hashicorp/raft #696), or to discard a log before a snapshot, ends
+// its replica, and the supervisor restarts it. Replicas that were replaced, removed or put back end,
 // too. Any other end is a failure, since the simulated disks have no errors
 // while the machine is up.
 func (p *process) watchFailure() {
@@ -206,6 +206,10 @@ func (p *process) watchFailure() {
 			m.crash()
 		case strings.Contains(err.Error(), "transfer of mastership has not ended"):
 			m.w.stats.check("end of a stuck transfer")
+			m.crash()
+			m.w.later(100*time.Millisecond, func() { m.restart(false) })
+		case strings.Contains(err.Error(), "before the installed snapshot"):
+			m.w.stats.check("end with a log that was not discarded")
 			m.crash()
 			m.w.later(100*time.Millisecond, func() { m.restart(false) })
 		default:
