@@ -182,7 +182,7 @@ func (k *Keeper) proceed(r *cell.Replica) error {
 	if !r.Running() || r.Paused() {
 		return nil
 	}
-	return r.Continue()
+	return continueRunning(r)
 }
 
 func (k *Keeper) resume(r *cell.Replica) error {
@@ -191,5 +191,13 @@ func (k *Keeper) resume(r *cell.Replica) error {
 	if !r.Paused() {
 		return nil
 	}
-	return r.Continue()
+	return continueRunning(r)
+}
+
+// continueRunning continues a replica, unless another fault has just ended it.
+func continueRunning(r *cell.Replica) error {
+	if err := r.Continue(); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
 }
