@@ -60,7 +60,7 @@ var arrows = []arrow{
 	{"lockapi/server/internal/wire", nil, "it carries requests and replies and does not read them"},
 	{"internal/memlog", []string{"internal/metric", "replica/membership", "replica/events", "replica/state", "replica/admission", "lease"},
 		"it stands in for package replica below an office, without what that links"},
-	{"master", []string{"internal/faultpoint", "replica/membership", "replica/deadlock", "replica/events", "replica/state", "replica/state/access", "replica/admission", "lease", "lockapi", "internal/wait", "internal/metric", "internal/progress", "master/internal/batch", "master/internal/members", "master/internal/quota", "master/internal/rights"},
+	{"master", []string{"internal/faultpoint", "replica/membership", "replica/deadlock", "replica/events", "replica/state", "replica/state/access", "lease", "lockapi", "internal/wait", "internal/metric", "internal/progress", "master/internal/batch", "master/internal/members", "master/internal/quota", "master/internal/rights"},
 		"an office is tested without HTTP and without Raft; it declares the parts of a replica that it needs"},
 	{"master/internal/batch", []string{"internal/faultpoint", "replica/membership", "replica/state", "internal/metric", "internal/progress", "internal/wait"},
 		"it joins commands into entries of any log and does not read them"},
