@@ -11,13 +11,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/replica/admission"
 	"github.com/stoutlock/stout/replica/membership"
 	"github.com/stoutlock/stout/replica/peerconn"
@@ -48,30 +48,12 @@ func isClosed(c net.Conn) bool {
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// lines collects log lines, for several goroutines.
-type lines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.all.String(), what)
-}
-
 // TestBombBehindAnOpening: 20 MB of empty entries, which the library would
 // expand to 2 GB, behind a correct opening. No other test runs beside it, since it
 // counts what the process allocates.
 func TestBombBehindAnOpening(t *testing.T) {
 	o := options(t, 1)[0]
-	log := &lines{}
+	log := &testrun.Log{}
 	o.Logger = zerolog.New(log).Level(zerolog.WarnLevel)
 	r := start(t, o)
 	const n = 20 << 20
@@ -91,9 +73,10 @@ func TestBombBehindAnOpening(t *testing.T) {
 		t.Errorf("%d MB in one message took %d MB", n>>20, took)
 	}
 	caller := c.LocalAddr().String() // others may call a port that was theirs
-	until(t, "it is told of", func() bool { return log.count(caller) > 0 })
-	if n := log.count(caller); n != 1 {
-		t.Errorf("%d lines tell of it:\n%s", n, log.all.String())
+	count := func() int { return strings.Count(log.String(), caller) }
+	until(t, "it is logged", func() bool { return count() > 0 })
+	if n := count(); n != 1 {
+		t.Errorf("%d lines have it:\n%s", n, log.String())
 	}
 }
 

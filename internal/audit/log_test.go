@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	_ "github.com/stoutlock/stout/internal/racebubble"
+	"github.com/stoutlock/stout/internal/testrun"
 )
 
 // disk is a sink that can be full, or hang.
@@ -100,30 +101,12 @@ func (d *disk) summary(t *testing.T) string {
 	return strings.Join(out, " ")
 }
 
-// ownLog collects the messages that a log writes about itself.
-type ownLog struct {
-	mu  sync.Mutex
-	got strings.Builder
-}
-
-func (o *ownLog) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.got.Write(p)
-}
-
-func (o *ownLog) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.got.String()
-}
-
 func by(name string) Record { return Record{Principal: name} }
 
 // begin returns a log on a disk, in a bubble, and the messages about the log. The
 // log is closed at the end of the test.
-func begin(t *testing.T, d *disk, required bool) (*Log, *ownLog) {
-	text := new(ownLog)
+func begin(t *testing.T, d *disk, required bool) (*Log, *testrun.Log) {
+	text := new(testrun.Log)
 	l := newLog(d, required, zerolog.New(text))
 	t.Cleanup(func() {
 		if err := l.Close(context.Background()); err != nil || !d.closed {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stoutlock/stout/internal/certs"
 	"github.com/stoutlock/stout/internal/jwttest"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 )
@@ -329,7 +330,7 @@ func TestGuessingIsSlow(t *testing.T) {
 func TestBreakGlass(t *testing.T) {
 	secret := "stout_" + strings.Repeat("glass", 8)
 	sum := sha256.Sum256([]byte(secret))
-	log := &logBuffer{}
+	log := &testrun.Log{}
 	s := startSecured(t, func(o *server.Options) { o.BreakGlass, o.Logger = &sum, zerolog.New(log) })
 	as := []string{"Authorization", "Bearer " + secret}
 	who := call(t, "GET", s.url+"/v1/access/whoami", "", as...)

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/stoutlock/stout/internal/audit"
+	"github.com/stoutlock/stout/internal/testrun"
 	"github.com/stoutlock/stout/lockapi"
 	"github.com/stoutlock/stout/lockapi/server"
 	"github.com/stoutlock/stout/master"
@@ -21,7 +22,7 @@ import (
 
 // tape keeps the output of an audit log, and can be full.
 type tape struct {
-	logBuffer
+	testrun.Log
 	full atomic.Bool
 }
 
@@ -29,7 +30,7 @@ func (w *tape) Write(p []byte) (int, error) {
 	if w.full.Load() {
 		return 0, syscall.ENOSPC
 	}
-	return w.logBuffer.Write(p)
+	return w.Log.Write(p)
 }
 
 // taped gives a server an audit log.

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,26 +27,8 @@ type node struct {
 	registry *prometheus.Registry
 	addr     string
 	url      string
-	log      *logBuffer
+	log      *testrun.Log
 	served   chan error
-}
-
-// logBuffer keeps what a server logs.
-type logBuffer struct {
-	mu  sync.Mutex
-	got bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.got.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.got.String()
 }
 
 // TestMain lets tests wait together.
@@ -60,7 +40,7 @@ func TestMain(m *testing.M) {
 // startNode serves a stand-in on loopback until the test ends.
 func startNode(t *testing.T, id string, tune func(*server.Options)) *node {
 	t.Helper()
-	n := &node{standIn: newStandIn(t, id), registry: prometheus.NewRegistry(), log: &logBuffer{}, served: make(chan error, 1)}
+	n := &node{standIn: newStandIn(t, id), registry: prometheus.NewRegistry(), log: &testrun.Log{}, served: make(chan error, 1)}
 	opts := server.Options{Master: n.standIn, Links: newLinks(t, n.standIn), Registry: n.registry, Logger: zerolog.New(n.log), ForwardTimeout: 300 * time.Millisecond}
 	if tune != nil {
 		tune(&opts)
