@@ -27,12 +27,12 @@ type Followed[T any] struct {
 	reader  Reader
 	present atomic.Pointer[T]
 
-	mu     sync.Mutex // guards the fields below
-	from   sight      // of the present content
-	seen   *sight     // by the last look; nil if it was the present content
-	told   time.Time  // when the refusal of seen was last reported; zero before
-	readAt time.Time  // when the files were last readable
-	counts Counts
+	mu      sync.Mutex // guards the fields below
+	from    sight      // of the present content
+	seen    *sight     // by the last look; nil if it was the present content
+	refused time.Time  // when the refusal of seen was last reported; zero before
+	readAt  time.Time  // when the files were last readable
+	counts  Counts
 }
 
 type sight struct {
@@ -95,16 +95,16 @@ func (f *Followed[T]) Unread() time.Duration {
 	return time.Since(f.readAt)
 }
 
-// Watch reads the files once a second until ctx ends, and calls say each time:
+// Watch reads the files once a second until ctx ends, and calls report each time:
 // changed files are in force, or why they are not. It reports a refusal at once and
 // once a day.
-func (f *Followed[T]) Watch(ctx context.Context, say func(taken bool, refused error)) {
+func (f *Followed[T]) Watch(ctx context.Context, report func(taken bool, refused error)) {
 	tick := time.NewTicker(f.Every)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			say(f.look())
+			report(f.look())
 		case <-ctx.Done():
 			return
 		}
@@ -129,7 +129,7 @@ func (f *Followed[T]) look() (taken bool, refused error) {
 		return false, nil
 	}
 	if f.seen == nil || !now.equal(f.seen) {
-		f.seen, f.told = &now, time.Time{}
+		f.seen, f.refused = &now, time.Time{}
 		return false, nil
 	}
 	var next *T
@@ -142,11 +142,11 @@ func (f *Followed[T]) look() (taken bool, refused error) {
 		f.from, f.seen = now, nil
 		f.counts.Taken++
 		return true, nil
-	case !f.told.IsZero() && time.Since(f.told) < ReportEvery:
+	case !f.refused.IsZero() && time.Since(f.refused) < ReportEvery:
 		return false, nil
-	case f.told.IsZero():
+	case f.refused.IsZero():
 		f.counts.Refused++
 	}
-	f.told = time.Now()
+	f.refused = time.Now()
 	return false, err
 }
