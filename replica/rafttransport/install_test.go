@@ -103,8 +103,13 @@ func TestSnapshotForACandidate(t *testing.T) {
 	content := strings.NewReader("state")
 	s := sendTo(t, Options{IsStuckCandidate: func() (uint64, bool) { return 9, true }}, content)
 	s.asked(t, false)
-	if a := <-s.answer; !errors.Is(a.Error, ErrCampaigns) || content.Len() != 0 {
-		t.Errorf("the answer is %+v, with %d bytes left", a, content.Len())
+	select {
+	case a := <-s.answer:
+		if !errors.Is(a.Error, ErrCampaigns) || content.Len() != 0 {
+			t.Errorf("the answer is %+v, with %d bytes left", a, content.Len())
+		}
+	case m := <-s.Consumer():
+		t.Errorf("the library is handed %+v", m.Command)
 	}
 }
 
